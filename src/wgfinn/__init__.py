@@ -1,0 +1,1 @@
+"""wgfinn: learn thermodynamically consistent equations of motion from noisy trajectories."""

@@ -1,0 +1,46 @@
+"""Explicit Runge-Kutta steps of fixed size, as a tableau."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from wgfinn._types import Array, Field, Float, Scalar, State
+
+
+class Tableau(NamedTuple):
+    """Butcher tableau of an explicit scheme: row i of `stages` holds a_{i,1..i-1}, `weights` holds b."""
+
+    stages: tuple[tuple[float, ...], ...]
+    weights: tuple[float, ...]
+
+
+RK23 = Tableau(stages=((), (1.0,), (0.25, 0.25)), weights=(1 / 6, 1 / 6, 2 / 3))
+"""The paper's "RK23": the third-order strong-stability-preserving scheme of Shu and Osher,
+one step per sample, no error control (spec, section 0)."""
+
+
+def step(field: Field, x: State, dt: float | Scalar, tableau: Tableau = RK23) -> State:
+    r"""One step $x + \Delta t \sum_i b_i k_i$ with $k_i = f(x + \Delta t \sum_j a_{ij} k_j)$."""
+    slopes: list[State] = []
+    for row in tableau.stages:
+        slopes.append(field(_advance(x, dt, row, slopes)))
+    return _advance(x, dt, tableau.weights, slopes)
+
+
+def _advance(x: State, dt, weights: tuple[float, ...], slopes: list[State]) -> State:
+    increment = sum((w * k for w, k in zip(weights, slopes, strict=True)), start=jnp.zeros_like(x))
+    return x + dt * increment
+
+
+def rollout_fixed(
+    field: Field, x0: State, t: Float[Array, " time"], *, substeps: int = 1, tableau: Tableau = RK23
+) -> Float[Array, "time state"]:
+    """States at the times `t`, with `substeps` equal steps between neighbouring times (paper: one)."""
+
+    def interval(x: State, dt: Scalar) -> tuple[State, State]:
+        x = jax.lax.fori_loop(0, substeps, lambda _, z: step(field, z, dt / substeps, tableau), x)
+        return x, x
+
+    _, later = jax.lax.scan(interval, x0, jnp.diff(t))
+    return jnp.concatenate([x0[None], later])
