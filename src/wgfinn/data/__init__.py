@@ -1,1 +1,25 @@
-"""To be filled."""
+"""Measured or simulated runs: values, files, noise, splits and scales.
+
+Here live the `Trajectories` every later stage starts from and what is done to them before learning, in plain
+numpy float64. What does not: integration, known systems, test functions and anything with weights.
+"""
+
+from wgfinn.data.atomic import atomic_write
+from wgfinn.data.files import load, save
+from wgfinn.data.noise import add_noise, state_std
+from wgfinn.data.scales import Scales
+from wgfinn.data.split import split
+from wgfinn.data.trajectories import Run, Trajectories, as_trajectories
+
+__all__ = [
+    "Run",
+    "Scales",
+    "Trajectories",
+    "add_noise",
+    "as_trajectories",
+    "atomic_write",
+    "load",
+    "save",
+    "split",
+    "state_std",
+]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from wgfinn._types import Array, Field, Float, Scalar, State
+from wgfinn._types import Array, Field, Float, Scalar, State, States
 
 
 class Tableau(NamedTuple):
@@ -20,15 +20,15 @@ RK23 = Tableau(stages=((), (1.0,), (0.25, 0.25)), weights=(1 / 6, 1 / 6, 2 / 3))
 one step per sample, no error control (spec, section 0)."""
 
 
-def step(field: Field, x: State, dt: float | Scalar, tableau: Tableau = RK23) -> State:
+def step(field: Field, x: States, dt: float | Array, tableau: Tableau = RK23) -> States:
     r"""One step $x + \Delta t \sum_i b_i k_i$ with $k_i = f(x + \Delta t \sum_j a_{ij} k_j)$."""
-    slopes: list[State] = []
+    slopes: list[Array] = []
     for row in tableau.stages:
         slopes.append(field(_advance(x, dt, row, slopes)))
     return _advance(x, dt, tableau.weights, slopes)
 
 
-def _advance(x: State, dt, weights: tuple[float, ...], slopes: list[State]) -> State:
+def _advance(x: States, dt: float | Array, weights: tuple[float, ...], slopes: list[Array]) -> States:
     increment = sum((w * k for w, k in zip(weights, slopes, strict=True)), start=jnp.zeros_like(x))
     return x + dt * increment
 

@@ -1,1 +1,6 @@
-"""To be filled."""
+"""The weak form: test functions, their placement, and the integrals against them."""
+
+from wgfinn.weak.operator import WeakOperator
+from wgfinn.weak.test_functions import SMALLEST_WIDTH, TestFunctionSpec
+
+__all__ = ["SMALLEST_WIDTH", "TestFunctionSpec", "WeakOperator"]

@@ -1,0 +1,366 @@
+"""Trajectories: the times and states of one or more runs, with names and units.
+
+Everything is checked here, at the door, so that later stages may trust what they receive: real, finite
+values, strictly increasing times, one set of states for all runs. What does not live here: noise levels,
+file paths, splits and scales.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from jaxtyping import Float64
+
+from wgfinn._errors import InputError
+from wgfinn.data._arrays import labels, real_array, unique
+
+# Steps that agree to this fraction of the mean step count as equal.
+STEP_TOLERANCE = 1e-6
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False, init=False)
+class Run:
+    r"""One record $(t_k, x(t_k))$, $k = 0, \dots, K$: times, states and the name used in messages.
+
+    Times are finite and strictly increase; there are at least two of them. States are checked by
+    `Trajectories`, which knows their names. Arrays are read-only float64 copies.
+    """
+
+    t: Float64[np.ndarray, " time"]
+    x: Float64[np.ndarray, "time state"]
+    name: str
+
+    def __init__(self, t: Any, x: Any, name: str) -> None:
+        (name,) = labels([name], "a run name")
+        times = real_array(t, f"run {name!r}: t")
+        states = real_array(x, f"run {name!r}: x")
+        if states.ndim == 1:
+            states = states[:, None]
+        _check_times(name, times)
+        _check_shape(name, times, states)
+        object.__setattr__(self, "t", times)
+        object.__setattr__(self, "x", states)
+        object.__setattr__(self, "name", name)
+
+    def __repr__(self) -> str:
+        return (
+            f"Run({self.name!r}: {self.t.size} times in [{self.t[0]:.6g}, {self.t[-1]:.6g}], "
+            f"{self.x.shape[1]} states)"
+        )
+
+    @property
+    def duration(self) -> float:
+        """$t_K - t_0$."""
+        return float(self.t[-1] - self.t[0])
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether every step equals the mean step to a relative 1e-6."""
+        mean = self.duration / (self.t.size - 1)
+        # Times far from zero carry rounding of their own (0.01 s steps on a Unix clock: 2e-5 of a step).
+        rounding = 2 * np.spacing(np.max(np.abs(self.t)))
+        return bool(np.all(np.abs(np.diff(self.t) - mean) <= STEP_TOLERANCE * mean + rounding))
+
+    @property
+    def step(self) -> float:
+        """The uniform time step $(t_K - t_0) / K$; an `InputError` where the steps differ."""
+        mean = self.duration / (self.t.size - 1)
+        if not self.is_uniform:
+            steps = np.diff(self.t)
+            usual = float(np.median(steps))
+            k = int(np.argmax(np.abs(steps - usual)))
+            raise InputError(
+                f"run {self.name!r}: the times of a run must be equally spaced for this operation, but "
+                f"t[{k + 1}] - t[{k}] = {steps[k]:.9g} where the median step is {usual:.9g}. "
+                "Interpolate the run onto a uniform grid, or cut it at the gap into two runs."
+            )
+        return mean
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Trajectories:
+    """Runs of one system: all have the same states, each has its own times.
+
+    Compare two of them by `digest()`.
+    """
+
+    runs: tuple[Run, ...]
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        runs = tuple(self.runs)
+        names = labels(self.names, "state names")
+        units = labels(self.units, "units", empty=True)
+        if not runs:
+            raise InputError("trajectories need at least one run, but received none.")
+        unique(tuple(run.name for run in runs), "run names")
+        unique(names, "state names")
+        n_states = runs[0].x.shape[1]
+        for run in runs:
+            if run.x.shape[1] != n_states:
+                raise InputError(
+                    f"run {run.name!r} has {run.x.shape[1]} states, but run {runs[0].name!r} has {n_states}; "
+                    "all runs must have the same states."
+                )
+        for what, given in (("state names", names), ("units", units)):
+            if len(given) != n_states:
+                raise InputError(
+                    f"received {len(given)} {what} {list(given)} for {n_states} states; give one for each."
+                )
+        for run in runs:
+            _check_finite(run, names)
+        object.__setattr__(self, "runs", runs)
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "units", units)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        x: Any,
+        t: Any,
+        names: Iterable[Any] | None = None,
+        units: Iterable[Any] | None = None,
+        run_names: Iterable[Any] | None = None,
+    ) -> "Trajectories":
+        """Build trajectories from plain arrays.
+
+        `x` is (time, state), (traj, time, state), (time,) for a single state, or a list of (time, state)
+        arrays of any lengths. `t` is (time,), shared by all runs, or (traj, time), or a list with the times
+        of each run. A list of 1-D arrays in `x` is a list of states, one a time, unless `t` is given per run.
+        States are named x1, x2, ... and runs 0, 1, ... unless named.
+        """
+        if t is None:
+            raise InputError("t is missing: give the times of the states in x.")
+        states = _states_of_runs(x, t)
+        times = _times_of_runs(t, len(states))
+        if run_names is None:
+            run_names = (str(k) for k in range(len(states)))
+        run_labels = labels(run_names, "run names")
+        if len(run_labels) != len(states):
+            raise InputError(
+                f"received {len(run_labels)} run names for {len(states)} runs; give one for each."
+            )
+        runs = tuple(
+            Run(t=t_run, x=x_run, name=name)
+            for t_run, x_run, name in zip(times, states, run_labels, strict=True)
+        )
+        n_states = runs[0].x.shape[1]
+        return cls(
+            runs=runs,
+            names=labels((f"x{k + 1}" for k in range(n_states)) if names is None else names, "state names"),
+            units=labels(("",) * n_states if units is None else units, "units", empty=True),
+        )
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def __repr__(self) -> str:
+        points = [run.t.size for run in self.runs]
+        span = str(points[0]) if min(points) == max(points) else f"{min(points)} to {max(points)}"
+        states = ", ".join(
+            f"{name} [{unit}]" if unit else name for name, unit in zip(self.names, self.units, strict=True)
+        )
+        return f"Trajectories({len(self)} runs of {span} times; states: {states})"
+
+    @property
+    def n_states(self) -> int:
+        """The number of states, d."""
+        return len(self.names)
+
+    @property
+    def run_names(self) -> tuple[str, ...]:
+        """The name of each run."""
+        return tuple(run.name for run in self.runs)
+
+    def times(self) -> tuple[Float64[np.ndarray, " _"], ...]:
+        """The times of each run."""
+        return tuple(run.t for run in self.runs)
+
+    @property
+    def has_shared_grid(self) -> bool:
+        """Whether all runs have exactly the same times."""
+        return all(np.array_equal(run.t, self.runs[0].t) for run in self.runs)
+
+    def shared_grid(self) -> Float64[np.ndarray, " time"]:
+        """The one time grid of all runs; an `InputError` that says what differs if there is none."""
+        first = self.runs[0]
+        for run in self.runs[1:]:
+            if run.t.size != first.t.size:
+                raise InputError(
+                    f"the runs do not share one time grid: run {run.name!r} has {run.t.size} times, "
+                    f"run {first.name!r} has {first.t.size}. Use runs of one length on the same times."
+                )
+            if not np.array_equal(run.t, first.t):
+                k = int(np.argmax(run.t != first.t))
+                raise InputError(
+                    f"the runs do not share one time grid: t[{k}] is {float(run.t[k])!r} in run {run.name!r} "
+                    f"and {float(first.t[k])!r} in run {first.name!r}. Give all runs exactly the same times."
+                )
+        return first.t
+
+    def stacked(self) -> tuple[Float64[np.ndarray, " time"], Float64[np.ndarray, "traj time state"]]:
+        """`(t, x)` of runs that share one time grid."""
+        t = self.shared_grid()
+        x = np.stack([run.x for run in self.runs])
+        x.setflags(write=False)
+        return t, x
+
+    def subset(self, indices: Any) -> "Trajectories":
+        """The runs at `indices`, in that order."""
+        picked = np.asarray(indices)
+        if picked.ndim != 1 or picked.size == 0 or picked.dtype.kind not in "iu":
+            # A boolean mask read as integers would pick runs 0 and 1 over and over.
+            raise InputError(
+                f"indices must be a non-empty list of integers, but received {indices!r}. "
+                "Turn a boolean mask into indices with numpy.flatnonzero."
+            )
+        outside = picked[(picked < -len(self)) | (picked >= len(self))]
+        if outside.size:
+            raise InputError(f"there is no run {int(outside[0])}: the {len(self)} runs count from 0.")
+        return Trajectories(runs=tuple(self.runs[int(k)] for k in picked), names=self.names, units=self.units)
+
+    def with_states(self, states: Sequence[Any]) -> "Trajectories":
+        """The same runs and times with other states, one array per run."""
+        if len(states) != len(self):
+            raise InputError(f"received states for {len(states)} runs, but there are {len(self)}.")
+        runs = []
+        for run, x in zip(self.runs, states, strict=True):
+            if np.shape(x) != run.x.shape:
+                raise InputError(
+                    f"run {run.name!r}: the new states have shape {np.shape(x)}, expected {run.x.shape}."
+                )
+            runs.append(Run(t=run.t, x=x, name=run.name))
+        return Trajectories(runs=tuple(runs), names=self.names, units=self.units)
+
+    def digest(self) -> str:
+        """SHA-256 (hex) of names, units, shapes, times and states; run names do not count."""
+        hasher = hashlib.sha256()
+        shapes = [run.x.shape for run in self.runs]
+        hasher.update(json.dumps([self.names, self.units, shapes]).encode())
+        for run in self.runs:
+            hasher.update(run.t.astype("<f8").tobytes())
+            hasher.update(run.x.astype("<f8").tobytes())
+        return hasher.hexdigest()
+
+
+def as_trajectories(x: Any, t: Any = None, names: Iterable[Any] | None = None) -> Trajectories:
+    """Return `x` itself if it is `Trajectories`, otherwise `Trajectories.from_arrays(x, t, names)`."""
+    if not isinstance(x, Trajectories):
+        if t is None:
+            raise InputError("x is an array, so its times are needed: give t as well, or pass Trajectories.")
+        return Trajectories.from_arrays(x, t, names)
+    if t is not None:
+        raise InputError("x is Trajectories and has its own times: leave t out.")
+    if names is not None:
+        raise InputError("x is Trajectories and has its own state names: leave names out.")
+    return x
+
+
+def _check_times(name: str, t: np.ndarray) -> None:
+    if t.ndim != 1:
+        raise InputError(f"run {name!r}: t must be one-dimensional, (time,), but has shape {t.shape}.")
+    if t.size < 2:
+        raise InputError(f"run {name!r}: a run needs at least 2 points in time, but has {t.size}.")
+    if not np.all(np.isfinite(t)):
+        k = int(np.argmin(np.isfinite(t)))
+        raise InputError(
+            f"run {name!r}: times must be finite, but t[{k}] is {t[k]}. Drop or mend that point."
+        )
+    with np.errstate(over="ignore"):
+        increasing = t[1:] > t[:-1]
+        duration = t[-1] - t[0]
+    if not np.all(increasing):
+        k = int(np.argmin(increasing))
+        raise InputError(
+            f"run {name!r}: times must increase, but t[{k + 1}] = {t[k + 1]:.6g} follows "
+            f"t[{k}] = {t[k]:.6g}. Sort the rows by time, or give each repetition its own run id."
+        )
+    if not np.isfinite(duration):
+        raise InputError(
+            f"run {name!r}: the times span [{t[0]:.6g}, {t[-1]:.6g}], too wide for float64. Rescale the time."
+        )
+
+
+def _check_shape(name: str, t: np.ndarray, x: np.ndarray) -> None:
+    if x.ndim != 2 or x.shape[1] == 0:
+        raise InputError(
+            f"run {name!r}: x must be (time, state) with at least one state, but has shape {x.shape}."
+        )
+    if x.shape[0] == t.size:
+        return
+    if x.shape[1] == t.size:
+        raise InputError(
+            f"run {name!r}: x has shape {x.shape} for {t.size} times and looks transposed: "
+            "axis 0 is time, axis 1 is the state. Transpose it, or give single-state runs as (time, 1)."
+        )
+    raise InputError(
+        f"run {name!r}: x has {x.shape[0]} rows (axis 0 is time) but t has {t.size} times; they must agree."
+    )
+
+
+def _check_finite(run: Run, names: tuple[str, ...]) -> None:
+    finite = np.isfinite(run.x)
+    if np.all(finite):
+        return
+    k, j = (int(index) for index in np.argwhere(~finite)[0])
+    raise InputError(
+        f"run {run.name!r}: states must be finite, but state {names[j]!r} is {run.x[k, j]} at time index {k} "
+        f"(t = {run.t[k]:.6g}). Drop or mend that point, or cut the run there."
+    )
+
+
+def _given_per_run(t: Any) -> bool:
+    if isinstance(t, list | tuple):
+        return len(t) > 0 and _ndim(t[0]) > 0
+    return _ndim(t) == 2
+
+
+def _ndim(value: Any) -> int:
+    try:
+        return np.ndim(value)
+    except ValueError:
+        # A ragged nested list: numpy has no dimension for it, and no reading of it is a single array.
+        return -1
+
+
+def _states_of_runs(x: Any, t: Any) -> list[np.ndarray]:
+    if isinstance(x, list | tuple):
+        if len(x) == 0:
+            raise InputError("x is empty: give at least one run.")
+        dimensions = _ndim(x[0])
+        if dimensions in (-1, 2) or (dimensions == 1 and _given_per_run(t)):
+            return [real_array(entry, f"x[{k}]") for k, entry in enumerate(x)]
+    array = real_array(x, "x")
+    if array.ndim in (1, 2):
+        return [array]
+    if array.ndim != 3:
+        raise InputError(
+            "x must be (time, state), (traj, time, state) or a list of (time, state) arrays, but has shape "
+            f"{array.shape}."
+        )
+    if array.shape[0] == 0:
+        raise InputError("x is empty: give at least one run.")
+    if not _given_per_run(t) and np.size(t) == array.shape[0] and np.size(t) not in array.shape[1:]:
+        raise InputError(
+            f"x has shape {array.shape} for {np.size(t)} times, but axis 0 is the run and axis 1 is time. "
+            "Pass numpy.swapaxes(x, 0, 1)."
+        )
+    return list(array)
+
+
+def _times_of_runs(t: Any, n_runs: int) -> list[np.ndarray]:
+    if not _given_per_run(t):
+        return [real_array(t, "t")] * n_runs
+    times = [real_array(entry, f"t[{k}]") for k, entry in enumerate(t)]
+    if len(times) != n_runs:
+        raise InputError(
+            f"t holds the times of {len(times)} runs, but x holds {n_runs}; "
+            "give one list of times a run, or one (time,) array for all."
+        )
+    return times

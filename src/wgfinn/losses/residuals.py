@@ -1,0 +1,124 @@
+"""The equations a field must fulfil on data, and by how much it misses them.
+
+`weak_residual` and `strong_residual` are the formulas. `WeakEquations` and `StrongEquations` hold a data set
+ready for training: training draws items (runs, or pairs of samples) and gets residuals, and never learns
+which of the two it works for.
+"""
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wgfinn._errors import InputError
+from wgfinn._types import Array, Field, Float
+from wgfinn.data import Trajectories
+from wgfinn.integrate import step
+from wgfinn.weak import TestFunctionSpec, WeakOperator
+
+Items = jax.Array | None
+
+
+def weak_residual(
+    field: Field, record: Float[Array, "state *batch time"], dt: Array, operator: WeakOperator
+) -> Float[Array, "state *batch test"]:
+    r"""$\int \dot\phi_j\, x\,dt + \int \phi_j\, f(x)\,dt$ for every test function of every record.
+
+    Zero, up to quadrature error, when the states solve $\dot x = f(x)$ (paper, eq. weak-form-loss).
+    `dt` is one step for all records or one for each (`*batch 1`).
+    """
+    return operator.integrate_slope(record) + dt * operator.integrate(field(record))
+
+
+def strong_residual(
+    field: Field, before: Float[Array, "state *batch"], after: Float[Array, "state *batch"], dt: Array
+) -> Float[Array, "state *batch"]:
+    r"""$\hat x_k(y_{k-1}) - y_k$: one step of the three-stage scheme (paper, eq. strong-form-loss)."""
+    return step(field, before, dt) - after
+
+
+class AbstractEquations(eqx.Module):
+    """A data set as equations for the field, one group of them per item."""
+
+    n_items: eqx.AbstractVar[int]
+
+    @abstractmethod
+    def residual(self, field: Field, items: Items = None) -> Float[Array, "state *equation"]:
+        """Residuals of the items drawn (indices), or of all."""
+
+    @abstractmethod
+    def mask(self, items: Items = None) -> Float[Array, "1 *equation"] | None:
+        """One where an equation exists, zero where it is padding; None when all exist."""
+
+
+class WeakEquations(AbstractEquations):
+    """Weak residuals: an item is a run; runs shorter than the longest are padded and masked."""
+
+    states: Float[Array, "state traj time"]
+    slopes: Float[Array, "state traj test"]
+    steps: Float[Array, "1 traj 1"]
+    exists: Float[Array, "1 traj test"] | None
+    operator: WeakOperator
+    n_items: int = eqx.field(static=True)
+
+    def __init__(self, trajectories: Trajectories, spec: TestFunctionSpec, dtype: str):
+        runs = trajectories.runs
+        for run in runs:
+            _require_room(run.name, len(run.t), spec)
+        longest = max(len(run.t) for run in runs)
+        # Padding repeats the last state, so the field is never asked about states that were not seen.
+        padded = np.stack([np.pad(run.x, ((0, longest - len(run.x)), (0, 0)), "edge") for run in runs])
+        states = np.moveaxis(padded, -1, 0)
+        self.n_items = len(runs)
+        self.operator = WeakOperator(spec, longest, dtype)
+        self.states = jnp.asarray(states, dtype)
+        # In double precision: a long record's sums would otherwise lose what single precision keeps.
+        self.slopes = WeakOperator(spec, longest, "float64").integrate_slope(jnp.asarray(states)).astype(dtype)
+        self.steps = jnp.asarray([run.step for run in runs], dtype)[None, :, None]
+        covered = np.stack([self.operator.covered(len(run.t)) for run in runs])
+        self.exists = None if covered.all() else jnp.asarray(covered[None], dtype)
+
+    def residual(self, field: Field, items: Items = None) -> Float[Array, "state traj test"]:
+        states, slopes, steps = (_draw(a, items) for a in (self.states, self.slopes, self.steps))
+        # One long batch axis: the field's small products then run over contiguous memory.
+        rates = field(states.reshape(len(states), -1)).reshape(states.shape)
+        return slopes + steps * self.operator.integrate(rates)
+
+    def mask(self, items: Items = None) -> Float[Array, "1 traj test"] | None:
+        return None if self.exists is None else _draw(self.exists, items)
+
+
+class StrongEquations(AbstractEquations):
+    """Strong residuals: an item is a pair of neighbouring samples, k = 1..K of every run."""
+
+    before: Float[Array, "state pair"]
+    after: Float[Array, "state pair"]
+    steps: Float[Array, "1 pair"]
+    n_items: int = eqx.field(static=True)
+
+    def __init__(self, trajectories: Trajectories, dtype: str):
+        runs = trajectories.runs
+        self.before = jnp.asarray(np.concatenate([run.x[:-1] for run in runs]).T, dtype)
+        self.after = jnp.asarray(np.concatenate([run.x[1:] for run in runs]).T, dtype)
+        self.steps = jnp.asarray(np.concatenate([np.diff(run.t) for run in runs])[None], dtype)
+        self.n_items = self.before.shape[1]
+
+    def residual(self, field: Field, items: Items = None) -> Float[Array, "state pair"]:
+        before, after, steps = (_draw(a, items) for a in (self.before, self.after, self.steps))
+        return strong_residual(field, before, after, steps)
+
+    def mask(self, items: Items = None) -> None:
+        return None
+
+
+def _draw(array: Array, items: Items) -> Array:
+    return array if items is None else array[:, items]
+
+
+def _require_room(name: str, n_times: int, spec: TestFunctionSpec) -> None:
+    try:
+        spec.count(n_times)
+    except InputError as error:
+        raise InputError(f"run {name!r}: {error}") from None

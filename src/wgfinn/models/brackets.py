@@ -1,0 +1,131 @@
+r"""Poisson and friction operators that annihilate a given gradient by construction.
+
+Both are built from rows $q_i = A_i g$ with constant skew $A_i$ and $g$ the gradient to annihilate, so that
+$q_i \cdot g = 0$ (paper, theorem 2.2; GFINNs, lemma 3.6). They act on a vector; the matrix is formed only
+for inspection.
+"""
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from wgfinn._types import Array, Float, Matrix, PRNGKeyArray, State, States
+from wgfinn.models.mlp import MLP, Initialisation
+
+Gradient = Float[Array, "state ..."]
+
+_LARGEST_UNROLLED = 16
+
+# Scale of the normal draws for the skew matrices: GFINN's code uses 0.1 (spec, section 5);
+# 0.7 gives a field of order one in standardised coordinates.
+_GENERATOR_SCALE: dict[str, float] = {"paper": 0.1, "unit": 0.7}
+
+
+def annihilator(
+    generators: Float[Array, "row state state"], gradient: Float[Array, "state *batch"]
+) -> Float[Array, "row state *batch"]:
+    r"""Rows $A_i g$ with $A_i$ skew, so that their products with $g$ vanish at rounding level.
+
+    Only the strictly upper part of each generator is used: $A_i = U_i - U_i^\top$.
+    """
+    upper = jnp.triu(generators, 1)
+    skew = upper - jnp.swapaxes(upper, -1, -2)
+    # Full precision: accelerators otherwise round the factors, and the degeneracy with them.
+    return jnp.tensordot(skew, gradient, 1, precision=jax.lax.Precision.HIGHEST)
+
+
+class AbstractBracket(eqx.Module):
+    """A state-dependent operator that sends `annihilated` to zero."""
+
+    generators: eqx.AbstractVar[Float[Array, "row state state"]]
+    core: eqx.AbstractVar[MLP]
+
+    @abstractmethod
+    def apply(self, x: States, annihilated: Gradient, vector: Gradient) -> States:
+        """The operator at each state, applied to `vector`; gradients without batch axes hold at all states."""
+
+    @abstractmethod
+    def matrix(self, x: State, annihilated: State) -> Matrix:
+        """The operator at one state as a matrix, for inspection."""
+
+
+def _core_at(bracket: AbstractBracket, x: States) -> Float[Array, "row row *batch"]:
+    rows = bracket.generators.shape[0]
+    return bracket.core(x).reshape(rows, rows, *x.shape[1:])
+
+
+def _parts(
+    n_states: int, rows: int, layers: int, width: int, initialisation: Initialisation, key: PRNGKeyArray
+) -> tuple[Float[Array, "row state state"], MLP]:
+    for_generators, for_core = jax.random.split(key)
+    scale = _GENERATOR_SCALE[initialisation]
+    generators = scale * jax.random.normal(for_generators, (rows, n_states, n_states))
+    core = MLP(
+        n_states, rows * rows, layers=layers, width=width, initialisation=initialisation, key=for_core
+    )
+    return generators, core
+
+
+def _times(matrix: Float[Array, "a b ..."], vector: Float[Array, "b ..."]) -> Float[Array, "a ..."]:
+    """Matrix times vector, each one for all states or one per state (trailing batch axes).
+
+    Per state, a matrix this small is a sum of a few products that fuse into their neighbours: much faster
+    than batched products, and never rounded to an accelerator's short formats.
+    """
+    exact = jax.lax.Precision.HIGHEST
+    if matrix.ndim == 2:
+        return jnp.tensordot(matrix, vector, 1, precision=exact)
+    if vector.ndim == 1 or vector.shape[0] > _LARGEST_UNROLLED:
+        return jnp.einsum("ab...,b...->a...", matrix, vector, precision=exact)
+    columns = jax.lax.split(matrix, [1] * vector.shape[0], axis=1)
+    entries = jax.lax.split(vector, [1] * vector.shape[0], axis=0)
+    products = [column.squeeze(1) * entry for column, entry in zip(columns, entries, strict=True)]
+    return sum(products[1:], start=products[0])
+
+
+def _transposed(matrix: Array) -> Array:
+    return jnp.swapaxes(matrix, 0, 1)
+
+
+class PoissonBracket(AbstractBracket):
+    r"""$L(x) = Q_S^\top (B - B^\top) Q_S$: skew, and $L \nabla S = 0$."""
+
+    generators: Float[Array, "row state state"]
+    core: MLP
+
+    def __init__(self, n_states: int, *, rows: int, layers: int, width: int, initialisation, key):
+        self.generators, self.core = _parts(n_states, rows, layers, width, initialisation, key)
+
+    def apply(self, x: States, annihilated: Gradient, vector: Gradient) -> States:
+        rows = annihilator(self.generators, annihilated)
+        core = _core_at(self, x)
+        along = _times(rows, vector)
+        return _times(_transposed(rows), _times(core, along) - _times(_transposed(core), along))
+
+    def matrix(self, x: State, annihilated: State) -> Matrix:
+        rows = annihilator(self.generators, annihilated)
+        core = _core_at(self, x)
+        return rows.T @ (core - core.T) @ rows
+
+
+class FrictionBracket(AbstractBracket):
+    r"""$M(x) = Q_E^\top C C^\top Q_E$: symmetric positive semidefinite, and $M \nabla E = 0$."""
+
+    generators: Float[Array, "row state state"]
+    core: MLP
+
+    def __init__(self, n_states: int, *, rows: int, layers: int, width: int, initialisation, key):
+        self.generators, self.core = _parts(n_states, rows, layers, width, initialisation, key)
+
+    def apply(self, x: States, annihilated: Gradient, vector: Gradient) -> States:
+        rows = annihilator(self.generators, annihilated)
+        core = _core_at(self, x)
+        # For skew A, (A g) . v = -(A v) . g: with a constant v (affine entropy) these rows are constant too.
+        along = -_times(annihilator(self.generators, vector), annihilated)
+        return _times(_transposed(rows), _times(core, _times(_transposed(core), along)))
+
+    def matrix(self, x: State, annihilated: State) -> Matrix:
+        factor = _core_at(self, x).T @ annihilator(self.generators, annihilated)
+        return factor.T @ factor

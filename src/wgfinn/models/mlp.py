@@ -1,0 +1,59 @@
+"""A multilayer perceptron in plain matrix products.
+
+Our own few lines instead of a library's: plain products export to every format we serve.
+"""
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from wgfinn._types import Array, Float, PRNGKeyArray
+
+Initialisation = Literal["paper", "unit"]
+
+_WEIGHT_BOUND: dict[str, Callable[[int, int], float]] = {
+    # Xavier-uniform, as in the GFINN code (spec, section 5).
+    "paper": lambda fan_in, fan_out: math.sqrt(6 / (fan_in + fan_out)),
+    # Unit variance of each pre-activation for unit-variance inputs.
+    "unit": lambda fan_in, fan_out: math.sqrt(3 / fan_in),
+}
+
+
+class MLP(eqx.Module):
+    """tanh between `layers` linear layers of `width` neurons; one layer is affine."""
+
+    weights: tuple[Float[Array, "outputs inputs"], ...]
+    biases: tuple[Float[Array, " outputs"], ...]
+
+    def __init__(
+        self,
+        n_inputs: int,
+        n_outputs: int,
+        *,
+        layers: int,
+        width: int,
+        initialisation: Initialisation,
+        key: PRNGKeyArray,
+    ):
+        sizes = [n_inputs, *[width] * (layers - 1), n_outputs]
+        bound = _WEIGHT_BOUND[initialisation]
+        self.weights = tuple(
+            jax.random.uniform(k, (b, a), minval=-bound(a, b), maxval=bound(a, b))
+            for k, (a, b) in zip(jax.random.split(key, layers), pairwise(sizes), strict=True)
+        )
+        self.biases = tuple(jnp.zeros(b) for b in sizes[1:])
+
+    def __call__(self, x: Float[Array, "inputs *batch"]) -> Float[Array, "outputs *batch"]:
+        *hidden, last = zip(self.weights, self.biases, strict=True)
+        for weight, bias in hidden:
+            x = jnp.tanh(_affine(weight, bias, x))
+        return _affine(*last, x)
+
+
+def _affine(weight: Array, bias: Array, x: Array) -> Array:
+    return jnp.tensordot(weight, x, 1) + jnp.expand_dims(bias, tuple(range(1, x.ndim)))

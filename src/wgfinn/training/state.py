@@ -1,0 +1,86 @@
+"""What a training carries from step to step, and what it tells about a step."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Int, UInt
+
+from wgfinn._types import Array, Scalar, State
+from wgfinn.losses import AbstractEquations, AttentionSpec
+from wgfinn.models import AbstractField
+from wgfinn.training.spec import OptimiserSpec
+
+
+T = TypeVar("T")
+
+
+class MemberSettings(eqx.Module):
+    """The settings that may differ between members of equal shape, as numbers inside the program."""
+
+    seed: UInt[Array, ""]
+    rate: Scalar
+    decay: Scalar
+    decay_every: Int[Array, ""]
+    weight_decay: Scalar
+    attention_rate: Scalar
+    attention_decay: Scalar
+
+    @classmethod
+    def create(
+        cls, seed: int, optimiser: OptimiserSpec, attention: AttentionSpec, dtype: str
+    ) -> "MemberSettings":
+        return cls(
+            jnp.asarray(seed, jnp.uint32),
+            *(jnp.asarray(v, dtype) for v in (optimiser.rate, optimiser.decay)),
+            jnp.asarray(optimiser.decay_every, jnp.int32),
+            jnp.asarray(optimiser.weight_decay, dtype),
+            *(jnp.asarray(v, dtype) for v in (attention.rate, attention.decay)),
+        )
+
+
+class Problem(eqx.Module):
+    """What is to be minimised: the equations, the state weights, and how many items a step draws.
+
+    `structure` is the field without its trainable weights; `eqx.combine` puts the two together.
+    """
+
+    equations: AbstractEquations
+    weights: State
+    structure: AbstractField
+    batch: int | None = eqx.field(static=True)
+
+
+class TrainState(eqx.Module):
+    """One member between two steps. `weights` and `best` are fields whose only leaves are trainable."""
+
+    weights: AbstractField
+    optimiser: optax.OptState
+    multiplier: State
+    step: Int[Array, ""]
+    best: AbstractField
+    best_loss: Scalar
+    diverged_at: Int[Array, ""]
+    """The first check at which the loss was not finite; -1 while all is well."""
+
+
+class StepInfo(eqx.Module):
+    """A look at the training; it can be dropped without changing a number."""
+
+    loss: Scalar
+    residual: State
+    gradient_norm: Scalar
+    rate: Scalar
+
+
+def stack(members: Sequence[T]) -> T:
+    """Members of equal shape as one value with a leading member axis on every array."""
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
+
+
+def member(stacked: T, index: int) -> T:
+    """One member of a stack."""
+    return jax.tree.map(lambda leaf: leaf[index], stacked)

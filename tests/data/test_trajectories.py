@@ -1,0 +1,314 @@
+"""Trajectories: every shape that is accepted, every complaint at the door."""
+
+import numpy as np
+import pytest
+
+from wgfinn._errors import InputError
+from wgfinn.data import Run, Trajectories, as_trajectories
+
+T = np.linspace(0.0, 1.0, 5)
+X = np.arange(30.0).reshape(3, 5, 2)
+
+
+def ragged() -> Trajectories:
+    return Trajectories.from_arrays([X[0], X[1, :3]], [T, 2 * T[:3]], names=["q", "p"], run_names=["a", "b"])
+
+
+# ------------------------------------------------------------------------------------- accepted shapes
+
+
+@pytest.mark.parametrize(
+    ("x", "t", "shapes"),
+    [
+        (X, T, [(5, 2)] * 3),
+        (X, np.stack([T, T + 1, T + 2]), [(5, 2)] * 3),
+        (X, [T, T, T], [(5, 2)] * 3),
+        (X[0], T, [(5, 2)]),
+        (X[0], [T], [(5, 2)]),
+        (X[0].tolist(), T.tolist(), [(5, 2)]),
+        (list(X[0]), T, [(5, 2)]),
+        (X[0, :, 0], T, [(5, 1)]),
+        (X[0, :, 0].tolist(), T, [(5, 1)]),
+        ([X[0], X[1, :3]], [T, T[:3]], [(5, 2), (3, 2)]),
+        ((X[0], X[1]), T, [(5, 2), (5, 2)]),
+        ([X[0, :, 0], X[1, :3, 0]], [T, T[:3]], [(5, 1), (3, 1)]),
+        (X.astype(np.float32), np.arange(5), [(5, 2)] * 3),
+    ],
+)
+def test_from_arrays_shapes(x, t, shapes):
+    trajectories = Trajectories.from_arrays(x, t)
+    assert [run.x.shape for run in trajectories.runs] == shapes
+    assert [run.t.size for run in trajectories.runs] == [shape[0] for shape in shapes]
+    assert all(run.x.dtype == run.t.dtype == np.float64 for run in trajectories.runs)
+
+
+def test_values_and_default_names():
+    trajectories = Trajectories.from_arrays(X, T)
+    assert len(trajectories) == 3
+    assert trajectories.n_states == 2
+    assert trajectories.names == ("x1", "x2")
+    assert trajectories.units == ("", "")
+    assert trajectories.run_names == ("0", "1", "2")
+    np.testing.assert_array_equal(trajectories.runs[2].x, X[2])
+    np.testing.assert_array_equal(trajectories.runs[2].t, T)
+
+
+def test_arrays_are_read_only_copies():
+    x, t = X.copy(), T.copy()
+    trajectories = Trajectories.from_arrays(x, t)
+    x[:] = -1.0
+    t[:] = -1.0
+    np.testing.assert_array_equal(trajectories.runs[0].x, X[0])
+    np.testing.assert_array_equal(trajectories.runs[0].t, T)
+    for array in (trajectories.runs[0].x, trajectories.runs[0].t, trajectories.stacked()[1]):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1.0
+
+
+def test_repr_is_short():
+    assert repr(Trajectories.from_arrays(X, T, ["q", "p"], ["m", ""])) == (
+        "Trajectories(3 runs of 5 times; states: q [m], p)"
+    )
+    assert repr(ragged()) == "Trajectories(2 runs of 3 to 5 times; states: q, p)"
+    assert repr(ragged().runs[1]) == "Run('b': 3 times in [0, 1], 2 states)"
+
+
+# -------------------------------------------------------------------------------------------- the door
+
+
+@pytest.mark.parametrize(
+    ("x", "t", "message"),
+    [
+        (X, None, "t is missing"),
+        ([], T, "x is empty: give at least one run"),
+        (np.zeros((0, 5, 2)), T, "x is empty: give at least one run"),
+        (X[0, :1], T[:1], r"run '0': a run needs at least 2 points in time, but has 1"),
+        (X[0], T[0], r"run '0': t must be one-dimensional, \(time,\), but has shape \(\)"),
+        (X[0], T[:, None, None], r"t must be one-dimensional"),
+        ([X[0], X[1, :, :1]], T, r"run '1' has 1 states, but run '0' has 2; all runs must have the same"),
+        (X[0].T, T, r"run '0': x has shape \(2, 5\) for 5 times and looks transposed: axis 0 is time"),
+        (X.swapaxes(1, 2), T, r"looks transposed: axis 0 is time"),
+        (X.swapaxes(0, 1), T, r"axis 0 is the run and axis 1 is time. Pass numpy.swapaxes\(x, 0, 1\)"),
+        (X[0, :4], T, r"run '0': x has 4 rows \(axis 0 is time\) but t has 5 times; they must agree"),
+        (X, [T, T], r"t holds the times of 2 runs, but x holds 3"),
+        (X[None], T, r"x must be \(time, state\).* but has shape \(1, 3, 5, 2\)"),
+        (X[0, :, :0], T, r"x must be \(time, state\) with at least one state, but has shape \(5, 0\)"),
+        (X[0] * 1j, T, r"x must hold real numbers, but its dtype is complex128"),
+        (X[0].astype(object), T, r"x must hold real numbers, but its dtype is object"),
+        (X[0].astype(str), T, r"x must hold real numbers, but its dtype is <U"),
+        (X[0] > 3, T, r"x must hold real numbers, but its dtype is bool"),
+        ([[1.0, 2.0], [3.0]], [0.0, 1.0], r"x is not a regular array of numbers"),
+        ([X[0], [[1.0, 2.0], [3.0]]], T, r"x\[1\] is not a regular array of numbers"),
+        (X[0], T.astype(object), r"t must hold real numbers, but its dtype is object"),
+        (X[0], [T.astype(complex)], r"t\[0\] must hold real numbers, but its dtype is complex128"),
+        (X[0], [0, 1, 2, 2, 3], r"run '0': times must increase, but t\[3\] = 2 follows t\[2\] = 2. Sort"),
+        (X[0], [0, 1, 2, 1.5, 3], r"t\[3\] = 1.5 follows t\[2\] = 2.*give each repetition its own run id"),
+        (X[0], [0, 1, np.nan, 2, 3], r"run '0': times must be finite, but t\[2\] is nan"),
+        (X[0, :2], [-1.7e308, 1.7e308], r"run '0': the times span .* too wide for float64"),
+        (np.ma.masked_less(X[0], 3), T, r"x is a masked array with masked entries"),
+    ],
+)
+def test_refused_arrays(x, t, message):
+    with pytest.raises(InputError, match=message):
+        Trajectories.from_arrays(x, t)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_first_bad_value_is_named(value):
+    x = X.copy()
+    x[1, 2, 1] = value
+    x[1, 4, 0] = value
+    x[2, 0, 0] = value
+    message = rf"run 'b': states must be finite, but state 'p' is {value} at time index 2 \(t = 0.5\)"
+    with pytest.raises(InputError, match=message):
+        Trajectories.from_arrays(x, T, names=["q", "p"], run_names=["a", "b", "c"])
+
+
+def test_masked_array_without_masked_entries_is_an_array():
+    x = np.ma.masked_less(X[0], -1)
+    np.testing.assert_array_equal(Trajectories.from_arrays(x, T).runs[0].x, X[0])
+
+
+def test_long_double_beyond_float64_is_refused():
+    if np.finfo(np.longdouble).max == np.finfo(np.float64).max:
+        pytest.skip("long double is double on this platform")
+    x = X[0].astype(np.longdouble)
+    x[1, 0] = np.longdouble("1e400")
+    with pytest.raises(InputError, match="state 'x1' is inf at time index 1"):
+        Trajectories.from_arrays(x, T)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ({"names": ["q"]}, r"received 1 state names \['q'\] for 2 states; give one for each"),
+        ({"names": ["q", "q"]}, r"state names must be unique, but 'q' appears 2 times"),
+        ({"names": ["q", ""]}, r"state names must be printable text .*not empty; received ''"),
+        ({"names": ["q", " p"]}, r"state names must be printable text without surrounding spaces"),
+        ({"names": ["q", "p\n1"]}, r"state names must be printable text"),
+        ({"names": ["q", 2]}, r"state names must be text, but received 2 of type int"),
+        ({"names": "qp"}, r"state names must be a list of names, but received the single text 'qp'"),
+        ({"units": ["m"]}, r"received 1 units \['m'\] for 2 states"),
+        ({"units": ["m", "s "]}, r"units must be printable text without surrounding spaces; received 's '"),
+        ({"run_names": ["a"]}, r"received 1 run names for 3 runs"),
+        ({"run_names": ["a", "b", "a"]}, r"run names must be unique, but 'a' appears 2 times"),
+        ({"run_names": ["a", "", "b"]}, r"run names must be printable text"),
+    ],
+)
+def test_refused_labels(labels, message):
+    with pytest.raises(InputError, match=message):
+        Trajectories.from_arrays(X, T, **labels)
+
+
+def test_labels_may_be_numpy_text():
+    trajectories = Trajectories.from_arrays(X, T, names=np.array(["q", "p"]))
+    assert trajectories.names == ("q", "p")
+    assert all(type(name) is str for name in trajectories.names)
+
+
+def test_no_runs():
+    with pytest.raises(InputError, match="need at least one run, but received none"):
+        Trajectories(runs=(), names=("q",), units=("",))
+
+
+# ---------------------------------------------------------------------------------------------- a run
+
+
+def test_step():
+    run = Run(t=0.1 * np.arange(11), x=np.zeros((11, 1)), name="a")
+    assert run.is_uniform
+    assert run.step == pytest.approx(0.1, rel=1e-15)
+    assert run.duration == 1.0
+
+
+def test_step_far_from_zero():
+    """A clock that counts seconds since 1970 rounds its times to 2.4e-7, 2.4e-5 of this step."""
+    run = Run(t=1.7e9 + 0.01 * np.arange(100), x=np.zeros((100, 1)), name="a")
+    assert run.step == pytest.approx(0.01, rel=1e-6)
+
+
+@pytest.mark.parametrize(("jitter", "uniform"), [(0.5e-6, True), (2e-6, False)])
+def test_step_tolerance(jitter, uniform):
+    t = np.arange(11.0)
+    t[5] += jitter
+    assert Run(t=t, x=np.zeros((11, 1)), name="a").is_uniform is uniform
+
+
+def test_step_of_a_run_with_a_gap():
+    t = np.array([0.0, 1.0, 2.0, 5.0, 6.0])
+    run = Run(t=t, x=np.zeros((5, 1)), name="a")
+    assert not run.is_uniform
+    message = (
+        r"run 'a': the times .* must be equally spaced .* t\[3\] - t\[2\] = 3 where the median step is 1"
+    )
+    with pytest.raises(InputError, match=message):
+        _ = run.step
+
+
+# ---------------------------------------------------------------------------------- grids, subsets, digest
+
+
+def test_stacked():
+    t, x = Trajectories.from_arrays(X, T).stacked()
+    np.testing.assert_array_equal(t, T)
+    np.testing.assert_array_equal(x, X)
+
+
+def test_times_of_ragged_runs():
+    assert [t.size for t in ragged().times()] == [5, 3]
+    assert not ragged().has_shared_grid
+    assert Trajectories.from_arrays(X, T).has_shared_grid
+
+
+def test_stacked_says_what_differs():
+    with pytest.raises(InputError, match=r"do not share one time grid: run 'b' has 3 times, run 'a' has 5"):
+        ragged().stacked()
+    shifted = T.copy()
+    shifted[3] = np.nextafter(shifted[3], 1)
+    trajectories = Trajectories.from_arrays(X[:2], [T, shifted])
+    with pytest.raises(InputError, match=r"t\[3\] is 0.7500000000000001 in run '1' and 0.75 in run '0'"):
+        trajectories.shared_grid()
+
+
+def test_subset():
+    trajectories = Trajectories.from_arrays(X, T, ["q", "p"], ["m", "s"])
+    part = trajectories.subset(np.array([2, 0]))
+    assert part.run_names == ("2", "0")
+    assert part.names == ("q", "p")
+    assert part.units == ("m", "s")
+    np.testing.assert_array_equal(part.runs[0].x, X[2])
+    assert trajectories.subset([-1]).run_names == ("2",)
+
+
+@pytest.mark.parametrize(
+    ("indices", "message"),
+    [
+        ([], "indices must be a non-empty list of integers"),
+        (0, "indices must be a non-empty list of integers"),
+        ([True, False, True], "Turn a boolean mask into indices with numpy.flatnonzero"),
+        ([0.0], "indices must be a non-empty list of integers"),
+        ([0, 3], "there is no run 3: the 3 runs count from 0"),
+        ([-4], "there is no run -4"),
+        ([1, 1], "run names must be unique, but '1' appears 2 times"),
+    ],
+)
+def test_refused_subset(indices, message):
+    with pytest.raises(InputError, match=message):
+        Trajectories.from_arrays(X, T).subset(indices)
+
+
+def test_with_states():
+    new = ragged().with_states([2 * run.x for run in ragged().runs])
+    np.testing.assert_array_equal(new.runs[1].x, 2 * X[1, :3])
+    np.testing.assert_array_equal(new.runs[1].t, ragged().runs[1].t)
+    assert new.run_names == ("a", "b")
+
+
+def test_refused_with_states():
+    with pytest.raises(InputError, match="received states for 1 runs, but there are 2"):
+        ragged().with_states([X[0]])
+    with pytest.raises(InputError, match=r"run 'b': the new states have shape \(5, 2\), expected \(3, 2\)"):
+        ragged().with_states([X[0], X[1]])
+    with pytest.raises(InputError, match="run 'a': states must be finite, but state 'q' is nan"):
+        ragged().with_states([X[0] * np.nan, X[1, :3]])
+
+
+def test_digest_is_the_content():
+    """SHA-256 of the stated bytes, so that a digest in a model file means the same everywhere."""
+    digest = Trajectories.from_arrays([[0.0], [1.0]], [0.0, 1.0]).digest()
+    assert digest == Trajectories.from_arrays([[0.0], [1.0]], [0.0, 1.0], run_names=["a"]).digest()
+    # sha256 of '[["x1"], [""], [[2, 1]]]' and of the four little-endian doubles 0, 1, 0, 1.
+    assert digest == DIGEST
+
+
+DIGEST = "27e42bc17007fb75cdb5467c86ce89763da91f1156936120cb549a29bb18eae3"
+
+
+def test_digest_changes_with_every_value():
+    reference = Trajectories.from_arrays(X, T, ["q", "p"], ["m", "s"])
+    digests = {reference.digest()}
+    for index in np.ndindex(X.shape):
+        x = X.copy()
+        x[index] = np.nextafter(x[index], np.inf)
+        digests.add(Trajectories.from_arrays(x, T, ["q", "p"], ["m", "s"]).digest())
+    for k in range(T.size):
+        t = T.copy()
+        t[k] = np.nextafter(t[k], np.inf)
+        digests.add(Trajectories.from_arrays(X, t, ["q", "p"], ["m", "s"]).digest())
+    digests.add(Trajectories.from_arrays(X, T, ["q", "r"], ["m", "s"]).digest())
+    digests.add(Trajectories.from_arrays(X, T, ["q", "p"], ["m", "kg"]).digest())
+    digests.add(reference.subset([1, 0, 2]).digest())
+    digests.add(reference.subset([0, 1]).digest())
+    assert len(digests) == 1 + X.size + T.size + 4
+
+
+def test_as_trajectories():
+    trajectories = ragged()
+    assert as_trajectories(trajectories) is trajectories
+    assert as_trajectories(X, T, ["q", "p"]).names == ("q", "p")
+    with pytest.raises(InputError, match="its times are needed: give t as well"):
+        as_trajectories(X)
+    with pytest.raises(InputError, match="has its own times: leave t out"):
+        as_trajectories(trajectories, T)
+    with pytest.raises(InputError, match="has its own state names: leave names out"):
+        as_trajectories(trajectories, names=["q", "p"])
