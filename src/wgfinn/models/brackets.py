@@ -5,6 +5,8 @@ $q_i \cdot g = 0$ (paper, theorem 2.2; GFINNs, lemma 3.6). They act on a vector;
 for inspection.
 """
 
+import functools
+import operator
 from abc import abstractmethod
 
 import equinox as eqx
@@ -62,31 +64,49 @@ def _parts(
     for_generators, for_core = jax.random.split(key)
     scale = _GENERATOR_SCALE[initialisation]
     generators = scale * jax.random.normal(for_generators, (rows, n_states, n_states))
-    core = MLP(
-        n_states, rows * rows, layers=layers, width=width, initialisation=initialisation, key=for_core
-    )
+    core = MLP(n_states, rows * rows, layers=layers, width=width, initialisation=initialisation, key=for_core)
     return generators, core
 
 
 def _times(matrix: Float[Array, "a b ..."], vector: Float[Array, "b ..."]) -> Float[Array, "a ..."]:
     """Matrix times vector, each one for all states or one per state (trailing batch axes).
 
-    Per state, a matrix this small is a sum of a few products that fuse into their neighbours: much faster
-    than batched products, and never rounded to an accelerator's short formats.
+    Per state, a matrix this small is a few sums of products, entry by entry, that fuse into their
+    neighbours: much faster than batched products, here and in the backward pass, and never rounded to an
+    accelerator's short formats.
     """
-    exact = jax.lax.Precision.HIGHEST
-    if matrix.ndim == 2:
-        return jnp.tensordot(matrix, vector, 1, precision=exact)
-    if vector.ndim == 1 or vector.shape[0] > _LARGEST_UNROLLED:
-        return jnp.einsum("ab...,b...->a...", matrix, vector, precision=exact)
-    columns = jax.lax.split(matrix, [1] * vector.shape[0], axis=1)
-    entries = jax.lax.split(vector, [1] * vector.shape[0], axis=0)
-    products = [column.squeeze(1) * entry for column, entry in zip(columns, entries, strict=True)]
-    return sum(products[1:], start=products[0])
+    if _is_small_per_state(matrix, vector):
+        n_columns = matrix.shape[1]
+        entries = _entries(matrix)
+        return _sums_of_products(
+            [entries[i : i + n_columns] for i in range(0, len(entries), n_columns)], vector
+        )
+    return jnp.einsum("ab...,b...->a...", matrix, vector, precision=jax.lax.Precision.HIGHEST)
 
 
-def _transposed(matrix: Array) -> Array:
-    return jnp.swapaxes(matrix, 0, 1)
+def _transposed_times(
+    matrix: Float[Array, "a b ..."], vector: Float[Array, "a ..."]
+) -> Float[Array, "b ..."]:
+    """As `_times`, with the transposed matrix, which is not formed."""
+    if _is_small_per_state(matrix, vector):
+        n_columns = matrix.shape[1]
+        entries = _entries(matrix)
+        return _sums_of_products([entries[j::n_columns] for j in range(n_columns)], vector)
+    return jnp.einsum("ab...,a...->b...", matrix, vector, precision=jax.lax.Precision.HIGHEST)
+
+
+def _is_small_per_state(matrix: Array, vector: Array) -> bool:
+    return matrix.ndim == vector.ndim + 1 > 2 and max(matrix.shape[:2]) <= _LARGEST_UNROLLED
+
+
+def _entries(matrix: Array) -> list[Array]:
+    flat = matrix.reshape(matrix.shape[0] * matrix.shape[1], *matrix.shape[2:])
+    return jax.lax.split(flat, [1] * len(flat), axis=0)  # pyright: ignore[reportReturnType]
+
+
+def _sums_of_products(rows: list[list[Array]], vector: Array) -> Array:
+    factors = jax.lax.split(vector, [1] * len(vector), axis=0)
+    return jnp.concatenate([functools.reduce(operator.add, map(operator.mul, row, factors)) for row in rows])
 
 
 class PoissonBracket(AbstractBracket):
@@ -102,7 +122,7 @@ class PoissonBracket(AbstractBracket):
         rows = annihilator(self.generators, annihilated)
         core = _core_at(self, x)
         along = _times(rows, vector)
-        return _times(_transposed(rows), _times(core, along) - _times(_transposed(core), along))
+        return _transposed_times(rows, _times(core, along) - _transposed_times(core, along))
 
     def matrix(self, x: State, annihilated: State) -> Matrix:
         rows = annihilator(self.generators, annihilated)
@@ -124,7 +144,7 @@ class FrictionBracket(AbstractBracket):
         core = _core_at(self, x)
         # For skew A, (A g) . v = -(A v) . g: with a constant v (affine entropy) these rows are constant too.
         along = -_times(annihilator(self.generators, vector), annihilated)
-        return _times(_transposed(rows), _times(core, _times(_transposed(core), along)))
+        return _transposed_times(rows, _times(core, _transposed_times(core, along)))
 
     def matrix(self, x: State, annihilated: State) -> Matrix:
         factor = _core_at(self, x).T @ annihilator(self.generators, annihilated)

@@ -23,8 +23,12 @@ class ModelSpec(Spec):
     width: int = Key(20, ge=1, description="neurons of each hidden layer")
     energy: Form = Key("neural", description="energy as a network or an affine function of the state")
     entropy: Form = Key("neural", description="entropy as a network or an affine function of the state")
-    rows: int | None = Key(None, ge=1, description="skew matrices per bracket; the number of states if not given")
-    initialisation: Initialisation = Key("unit", description="'paper' as in GFINN's code; 'unit' for standardised data")
+    rows: int | None = Key(
+        None, ge=1, description="skew matrices per bracket; the number of states if not given"
+    )
+    initialisation: Initialisation = Key(
+        "unit", description="'paper' as in GFINN's code; 'unit' for standardised data"
+    )
 
 
 def build(spec: ModelSpec, n_states: int, *, key: PRNGKeyArray) -> AbstractField:

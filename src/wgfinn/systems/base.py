@@ -6,13 +6,12 @@ $L\nabla S = 0$ and $M\nabla E = 0$ (paper, section 2). One file a system; nothi
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from wgfinn._errors import InputError
 from wgfinn._types import Array, Float, Matrix, PRNGKeyArray, Scalar, State
@@ -30,6 +29,7 @@ class Runs(NamedTuple):
     names: tuple[str, ...]
 
 
+@runtime_checkable
 class Source(Protocol):
     """What `generate` asks of a system: labels, and clean solutions for a seed."""
 
@@ -123,7 +123,7 @@ class System(eqx.Module):
             unit = np.asarray(jax.random.uniform(key, (count, self.dimension), jnp.float64))
         return np.asarray(low + (high - low) * unit, np.float64)
 
-    def check_domain(self, x: ArrayLike) -> np.ndarray:
+    def check_domain(self, x: Any) -> np.ndarray:
         """The states `(state,)` or `(n, state)` as doubles; `InputError` for one the physics excludes."""
         states = _as_float64("x", x)
         if states.ndim not in (1, 2) or states.shape[-1] != self.dimension:
@@ -144,7 +144,7 @@ class System(eqx.Module):
             )
         return states
 
-    def simulate(self, x0: ArrayLike, t: ArrayLike, integrator: str = "rk23") -> np.ndarray:
+    def simulate(self, x0: Any, t: Any, integrator: str = "rk23") -> np.ndarray:
         """Solutions from `x0` at the times `t`: `(state,)` gives `(time, state)`, `(n, state)` gives
         `(n, time, state)`.
 
@@ -191,14 +191,14 @@ def _solve(
     return jax.vmap(lambda x0: rollout(system.rhs, x0, t, integrator))(start)
 
 
-def _as_float64(name: str, values: ArrayLike) -> np.ndarray:
+def _as_float64(name: str, values: Any) -> np.ndarray:
     try:
         return np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be an array of numbers, but: {error}.") from error
 
 
-def check_times(t: ArrayLike, at_least: int = 2) -> np.ndarray:
+def check_times(t: Any, at_least: int = 2) -> np.ndarray:
     """The times as doubles; `InputError` unless there are enough of them and they increase."""
     times = _as_float64("t", t)
     if times.ndim != 1 or times.size < at_least or not np.isfinite(times).all():
@@ -217,7 +217,7 @@ def check_times(t: ArrayLike, at_least: int = 2) -> np.ndarray:
 Sign = Literal["positive", "non-negative"]
 
 
-def check_parameters(system: object, sign: Sign, **values: float) -> None:
+def check_parameters(system: object, sign: Sign, **values: Any) -> None:
     """`InputError` unless every value is a finite number of the given sign."""
     for name, value in values.items():
         number = isinstance(value, (int, float, np.number)) and np.isfinite(value)

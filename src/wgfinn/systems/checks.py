@@ -6,13 +6,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from wgfinn._types import Array, Scalar, State
 from wgfinn.systems.base import System
 
 
-def check_generic(system: System, states: ArrayLike) -> dict[str, float]:
+def check_generic(system: System, states: Any) -> dict[str, float]:
     r"""The worst residual of each condition over `states`, `(state,)` or `(n, state)`, in double precision.
 
     - `skew`: $|L + L^\top|/|L|$; `symmetric`: $|M - M^\top|/|M|$;

@@ -1,10 +1,9 @@
 """A linearly damped oscillator with a heat bath (paper, section 5.3; spec, section 3)."""
 
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike
 
 from wgfinn._types import Matrix, Scalar, State
 from wgfinn.systems.base import System, canonical_poisson, check_parameters, entropy_block
@@ -68,7 +67,7 @@ class DampedOscillator(System):
         force = -self.stiffness * x[0] - self.damping * velocity
         return jnp.stack([velocity, force, self.damping * velocity**2 / self.temperature])
 
-    def exact(self, x0: ArrayLike, t: ArrayLike) -> np.ndarray:
+    def exact(self, x0: Any, t: Any) -> np.ndarray:
         r"""The closed solution `(time, state)` of the underdamped oscillator.
 
         With $\beta = \gamma/2m$ and $\omega^2 = k/m - \beta^2$:

@@ -20,8 +20,14 @@ class TrainingSpec(Spec):
     """Length and arithmetic of a training."""
 
     steps: int = Key(10_000, ge=1, description="optimiser steps")
-    batch: int | None = Key(None, ge=1, description="runs (weak) or pairs of samples (strong) per step; all if not given")
-    check_every: int = Key(100, ge=1, description="steps between two looks at the loss over all data, which decide the best so far")
+    batch: int | None = Key(
+        None, ge=1, description="runs (weak) or pairs of samples (strong) per step; all if not given"
+    )
+    check_every: int = Key(
+        100,
+        ge=1,
+        description="steps between two looks at the loss over all data, which decide the best so far",
+    )
     members: int = Key(1, ge=1, description="models of the ensemble, seeds `seed`, `seed` + 1, ...")
     seed: int = Key(0, ge=0, le=2**31 - 1, description="seed of the first member")
     dtype: Literal["float32", "float64"] = Key("float32", description="arithmetic of the training")

@@ -14,7 +14,6 @@ from wgfinn.losses import AbstractEquations, AttentionSpec
 from wgfinn.models import AbstractField
 from wgfinn.training.spec import OptimiserSpec
 
-
 T = TypeVar("T")
 
 

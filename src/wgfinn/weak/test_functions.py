@@ -4,6 +4,7 @@ A family gives its values and slopes on one window; placement is the same for al
 """
 
 import math
+
 import numpy as np
 from jaxtyping import Float
 from pydantic import Field as Key
@@ -40,7 +41,9 @@ class TestFunctionSpec(Spec):
     @classmethod
     def _smooth_enough(cls, degree: int) -> int:
         if degree < 2:
-            raise ValueError("the smallest legal degree is 2: the test function and its slope must vanish at both ends")
+            raise ValueError(
+                "the smallest legal degree is 2: the test function and its slope must vanish at both ends"
+            )
         return degree
 
     @field_validator("overlap")
