@@ -14,7 +14,7 @@ from wgfinn import systems
 
 @final
 class WarmingPendulum(systems.System):
-    r"""State (angle, momentum, S): $E = p^2/2 + 1 - \cos\theta + C e^{S/C}$, so the bath has $T = e^{S/C}$."""
+    r"""State (angle, momentum, S): $E = p^2/2 + 1 - \cos\theta + C e^{S/C}$, a bath of $T = e^{S/C}$."""
 
     damping: float = 0.3
     heat_capacity: float = 2.0

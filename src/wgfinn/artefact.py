@@ -1,1 +1,182 @@
-"""To be filled."""
+"""The model file: the fields of an ensemble, the scales they were learnt in, and where they come from.
+
+One zip archive with `manifest.json` and one `.npy` per array. Nothing in it is executable; reading builds the
+field from the manifest's settings and fills in the numbers, bit by bit as they were saved.
+"""
+
+import io
+import json
+import math
+import platform
+import zipfile
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pydantic
+
+from wgfinn._errors import ArtefactError, InputError
+from wgfinn._spec import Spec
+from wgfinn.data import Scales, Trajectories, atomic_write
+from wgfinn.models import (
+    AbstractField,
+    ModelSpec,
+    RescaledField,
+    build,
+    named_arrays,
+    with_named_arrays,
+)
+from wgfinn.training import member, stack
+
+FORMAT = 1
+
+
+class MemberManifest(Spec):
+    """How one member of the ensemble ended."""
+
+    name: str
+    seed: int
+    loss: float | None
+    """Best training loss over all data; None if it never was finite."""
+    diverged_at: int | None = None
+
+
+class DataManifest(Spec):
+    """Which data the model was learnt from."""
+
+    digest: str
+    runs: int
+    samples: int
+    longest_duration: float
+
+
+class Manifest(Spec):
+    """Everything about a model but its numbers."""
+
+    format: int = FORMAT
+    model: ModelSpec
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    scales: dict[str, Any]
+    dtype: str
+    members: tuple[MemberManifest, ...]
+    served: int
+    steps_done: int
+    settings: dict[str, Any]
+    data: DataManifest
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A learnt ensemble. `fields` holds all members, stacked, in the coordinates of the training."""
+
+    fields: AbstractField
+    manifest: Manifest
+
+    @property
+    def n_members(self) -> int:
+        return len(self.manifest.members)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.manifest.names
+
+    def field(self, index: int | None = None) -> AbstractField:
+        """One member in physical coordinates and double precision; the served one if no index is given.
+
+        The served member is the one of lowest training loss: printed, plotted and simulated alike.
+        """
+        index = self.manifest.served if index is None else index
+        if not 0 <= index < self.n_members:
+            raise InputError(f"member {index} does not exist; members are numbered 0 to {self.n_members - 1}.")
+        scales = Scales.from_dict(self.manifest.scales)
+        inner = jax.tree.map(lambda leaf: jnp.asarray(leaf, "float64"), member(self.fields, index))
+        return RescaledField(inner, *(jnp.asarray(v, "float64") for v in (scales.shift, scales.scale, scales.time)))
+
+
+def serve_index(losses: list[float]) -> int:
+    """The member of lowest loss; members that are not finite come last."""
+    return int(np.argmin([loss if math.isfinite(loss) else math.inf for loss in losses]))
+
+
+def describe_data(trajectories: Trajectories) -> DataManifest:
+    return DataManifest(
+        digest=trajectories.digest(),
+        runs=len(trajectories),
+        samples=sum(len(run.t) for run in trajectories.runs),
+        longest_duration=max(run.duration for run in trajectories.runs),
+    )
+
+
+def versions() -> dict[str, str]:
+    packages = ("wgfinn", "jax", "jaxlib", "equinox", "optax", "diffrax", "numpy")
+    return {"python": platform.python_version()} | {name: metadata.version(name) for name in packages}
+
+
+def save_model(model: Model, path: Path) -> None:
+    """Write `model` to one file, whole or not at all."""
+    with atomic_write(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        _write(archive, "manifest.json", model.manifest.model_dump_json(indent=2).encode())
+        for name, array in named_arrays(model.fields).items():
+            buffer = io.BytesIO()
+            np.save(buffer, array, allow_pickle=False)
+            _write(archive, f"weights/{name}.npy", buffer.getvalue())
+
+
+def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    # A fixed date: the same model gives the same bytes.
+    info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+    info.compress_type = zipfile.ZIP_DEFLATED
+    archive.writestr(info, content)
+
+
+def load_model(path: Path) -> Model:
+    """Read a model file."""
+    if not path.exists():
+        raise ArtefactError(f"{path}: no such model file.")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            manifest = _read_manifest(path, archive)
+            arrays = {
+                Path(name).name.removesuffix(".npy"): np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+                for name in archive.namelist()
+                if name.startswith("weights/") and name.endswith(".npy")
+            }
+    except (zipfile.BadZipFile, OSError, ValueError, EOFError, KeyError) as error:
+        raise ArtefactError(f"{path}: not a wgfinn model file, or a damaged one ({error}).") from None
+    template = _template(manifest)
+    try:
+        return Model(with_named_arrays(template, arrays), manifest)
+    except ArtefactError as error:
+        raise ArtefactError(f"{path}: {error}") from None
+
+
+def _read_manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
+    content = json.loads(archive.read("manifest.json"))
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        found = content.get("format") if isinstance(content, dict) else None
+        raise ArtefactError(
+            f"{path}: model format {found!r}, but this version of wgfinn reads format {FORMAT}; "
+            "fit the model again, or use the version that wrote it."
+        )
+    try:
+        return Manifest.model_validate(content)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise ArtefactError(f"{path}: manifest.json: {place}: {first['msg']}; the file is damaged.") from None
+
+
+def _template(manifest: Manifest) -> AbstractField:
+    """The stacked fields as shapes and types, without computing any weights."""
+
+    def fresh() -> AbstractField:
+        one = build(manifest.model, len(manifest.names), key=jax.random.key(0))
+        return stack([jax.tree.map(lambda leaf: leaf.astype(manifest.dtype), one)] * len(manifest.members))
+
+    return jax.eval_shape(fresh)

@@ -70,9 +70,7 @@ def test_given_sigma():
 
 @pytest.mark.parametrize("level", [-0.1, np.nan, np.inf])
 def test_refused_level(level):
-    with pytest.raises(
-        InputError, match=r"the noise level must be a finite number of at least 0, but received"
-    ):
+    with pytest.raises(InputError, match=r"the noise level must be a finite number of at least 0, but received"):
         add_noise(waves(), level, seed=0)
 
 

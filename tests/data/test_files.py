@@ -72,11 +72,7 @@ def test_round_trip_of_extreme_floats(tmp_path_factory, suffix, x):
 
 
 @settings(max_examples=50, deadline=None)
-@given(
-    t=arrays(np.float64, (4,), elements=st.floats(min_value=-1e307, max_value=1e307), unique=True).map(
-        np.sort
-    )
-)
+@given(t=arrays(np.float64, (4,), elements=st.floats(min_value=-1e307, max_value=1e307), unique=True).map(np.sort))
 def test_round_trip_of_extreme_times(tmp_path_factory, t):
     if np.any(np.diff(t) <= 0):  # 0.0 and -0.0 are distinct to hypothesis
         return

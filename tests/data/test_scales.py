@@ -97,7 +97,5 @@ def test_refused_content(content, message):
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_refused_shape(direction):
-    with pytest.raises(
-        InputError, match=r"the last axis must hold the 3 states, but the array has shape \(5, 1\)"
-    ):
+    with pytest.raises(InputError, match=r"the last axis must hold the 3 states, but the array has shape \(5, 1\)"):
         getattr(Scales.identity(3), direction)(np.zeros((5, 1)))

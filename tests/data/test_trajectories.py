@@ -198,9 +198,7 @@ def test_step_of_a_run_with_a_gap():
     t = np.array([0.0, 1.0, 2.0, 5.0, 6.0])
     run = Run(t=t, x=np.zeros((5, 1)), name="a")
     assert not run.is_uniform
-    message = (
-        r"run 'a': the times .* must be equally spaced .* t\[3\] - t\[2\] = 3 where the median step is 1"
-    )
+    message = r"run 'a': the times .* must be equally spaced .* t\[3\] - t\[2\] = 3 where the median step is 1"
     with pytest.raises(InputError, match=message):
         _ = run.step
 

@@ -65,8 +65,8 @@ def test_golden_start(key, row):
     ],
 )
 def test_generic_conditions(name, parameters, key):
-    """Exact algebra, so rounding: a few epsilon relative to the product of the factors' norms. Other parameters
-    than the defaults, which are mostly 1, show a constant that is missing or in the wrong place."""
+    """Exact algebra, so rounding: a few epsilon relative to the product of the factors' norms. Parameters
+    other than the defaults, which are mostly 1, show a constant that is missing or in the wrong place."""
     system = systems.make(name, **parameters)
     residuals = systems.check_generic(system, system.sample(500, key))
     tolerance = 8 * np.finfo(float).eps
@@ -77,12 +77,16 @@ def test_generic_conditions(name, parameters, key):
         assert residuals[name] <= tolerance, name
 
 
-# Spec, sections 1-3: drift of accurate and of rk23 solutions (3.5e-11, 1.6e-12, 4.6e-12; 1.1e-3, 1.7e-4), with
-# a margin for other start states; the accurate ones here are controlled at 1e-10, not 1e-12.
+# Between its steps the adaptive solver interpolates, with errors measured at up to 1.3e-8 on the damped
+# oscillator (2e-11 at the steps themselves): the size of that oscillator's entropy gain when p passes 0.
+INTERPOLATION = 3e-8
+
+# Spec, sections 1-3: drift of accurate and of rk23 solutions (3.5e-11, 1.6e-12, 4.6e-12; 1.1e-3, 1.7e-4),
+# with a margin for other start states; the accurate ones here also carry the interpolation error.
 DRIFT = {
-    "gas_containers": (1e-8, 5e-3),
-    "double_pendulum": (1e-8, 1e-3),
-    "damped_oscillator": (1e-8, 1e-6),
+    "gas_containers": (INTERPOLATION, 5e-3),
+    "double_pendulum": (INTERPOLATION, 1e-3),
+    "damped_oscillator": (INTERPOLATION, 1e-6),
 }
 
 
@@ -96,17 +100,24 @@ def test_energy_is_kept_and_entropy_grows(name, key):
         assert np.max(np.abs(energy / energy[:, :1] - 1)) < bound
         if integrator == "accurate":
             entropy = np.asarray(jax.vmap(jax.vmap(system.entropy))(x))
-            assert np.min(np.diff(entropy, axis=1)) > 0
+            assert np.min(np.diff(entropy, axis=1)) > (-INTERPOLATION if name == "damped_oscillator" else 0)
 
 
-@pytest.mark.parametrize(
-    "parameters", [{}, {"mass": 1.9, "stiffness": 0.6, "damping": 0.4, "temperature": 2.5}]
-)
+def test_entropy_of_the_damped_oscillator_strictly_grows(key):
+    """On the closed solution, which has no interpolation error."""
+    system = systems.make("damped_oscillator")
+    for x0 in system.sample(20, key):
+        assert np.min(np.diff(system.exact(x0, system.times())[:, 2])) > 0
+
+
+@pytest.mark.parametrize("parameters", [{}, {"mass": 1.9, "stiffness": 0.6, "damping": 0.4, "temperature": 2.5}])
 def test_damped_oscillator_closed_form(parameters):
     system = systems.make("damped_oscillator", **parameters)
     x0 = (1.7, -0.15, 0.3)
     solution = system.simulate(x0, system.times(), "accurate")
-    np.testing.assert_allclose(solution, system.exact(x0, system.times()), rtol=0, atol=1e-9)
+    exact = system.exact(x0, system.times())
+    np.testing.assert_allclose(solution, exact, rtol=0, atol=INTERPOLATION)
+    np.testing.assert_allclose(solution[-1], exact[-1], rtol=0, atol=1e-10)
 
 
 def test_rk23_is_of_third_order():
@@ -199,16 +210,14 @@ def test_trajectory_that_leaves_the_domain_is_named():
     """Ten times the paper's step throws the wall out of the container."""
     system = systems.make("gas_containers")
     start = [[1.0, 0, 2, 2], [0.05, -1, 3, 1]]
-    with pytest.raises(
-        InputError, match=r"1 of 2 trajectories left the domain .*trajectory 1; .*lost at t ="
-    ):
+    with pytest.raises(InputError, match=r"1 of 2 trajectories left the domain .*trajectory 1; .*lost at t ="):
         system.simulate(start, np.linspace(0, 4, 41))
 
 
 @pytest.mark.parametrize(
     ("t", "message"),
     [
-        ([0.0], "2 or more finite times"),
+        ([0.0], "at least 2 finite times"),
         ([0, 1, 1], r"t must increase, but t\[2\] = 1"),
         ([0, np.nan], "finite"),
     ],

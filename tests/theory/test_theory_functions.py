@@ -24,9 +24,7 @@ def exact(z: float) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("z", [1e-9, -3e-6, 0.02, -0.7, 0.999999, -1.0, 1.000001, 2.5, -6.0, 40.0])
-@pytest.mark.parametrize(
-    "name", ["exp_excess", "sinh_excess", "cosh_excess", "sinh_quotient", "excess_ratio"]
-)
+@pytest.mark.parametrize("name", ["exp_excess", "sinh_excess", "cosh_excess", "sinh_quotient", "excess_ratio"])
 def test_no_digits_are_lost(name: str, z: float):
     """Eight roundings: the direct branch of e^z - 1 - z loses at most a factor of three at |z| = 1."""
     assert getattr(functions, name)(z) == pytest.approx(exact(z)[name], rel=8 * np.finfo(float).eps, abs=0.0)

@@ -82,9 +82,7 @@ def test_limit_values_and_their_source(setting, printed, corrected):
     limit = strong_limit(rate, sigma, start=start, horizon=horizon)
     assert limit == pytest.approx(-(sigma**2) / (square + sigma**2), rel=1e-12)
     assert limit == pytest.approx(corrected, abs=5e-6)
-    assert strong_limit_as_printed(rate, sigma, start=start, horizon=horizon) == pytest.approx(
-        printed, abs=5e-6
-    )
+    assert strong_limit_as_printed(rate, sigma, start=start, horizon=horizon) == pytest.approx(printed, abs=5e-6)
 
 
 def test_expected_error_tends_to_the_limit_and_matches_simulation(rng):
@@ -135,8 +133,7 @@ def test_extension_meets_the_estimator_at_its_nodes_and_has_a_zero(rng):
         return extended_error(dt, node_dt=nodes, gain=gain, energy=energy, rate=rate, sigma=sigma)
 
     estimates = [
-        float(strong_estimate(decay_samples(e, rate, sigma=sigma, dt=h), h))
-        for e, h in zip(noises, nodes, strict=True)
+        float(strong_estimate(decay_samples(e, rate, sigma=sigma, dt=h), h)) for e, h in zip(noises, nodes, strict=True)
     ]
     np.testing.assert_allclose(extension(nodes), np.array(estimates) - rate, rtol=0.0, atol=1e-11)
     assert extension(nodes)[0] < 0.0 < extension(nodes)[-1]

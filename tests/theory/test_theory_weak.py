@@ -153,9 +153,7 @@ def test_theorem_4_3_fails_for_decay_with_the_start_fixed(rng):
     """Window [0, S] with x(0) = 1, so x(t*) = exp(-S): the error grows with the support."""
     noise = rng.standard_normal((4000, 3))
     medians = [
-        float(
-            np.median(np.abs(relative_error(noise, three_point_weights(-2.0, s), -2.0, 0.01, math.exp(-s))))
-        )
+        float(np.median(np.abs(relative_error(noise, three_point_weights(-2.0, s), -2.0, 0.01, math.exp(-s)))))
         for s in (1.0, 4.0, 16.0, 32.0)
     ]
     np.testing.assert_allclose(medians, [0.015, 0.042, 0.19, 0.37], rtol=0.15)
@@ -202,15 +200,11 @@ def _weights(**changes):
             "condition 'asymmetric_slope'",
         ),
         (
-            lambda: weak_relative_error(
-                np.zeros(3), _weights(value=np.array([0.0, 0.5, 0.5])), -2.0, sigma=0.1
-            ),
+            lambda: weak_relative_error(np.zeros(3), _weights(value=np.array([0.0, 0.5, 0.5])), -2.0, sigma=0.1),
             "condition 'symmetric_value'",
         ),
         (
-            lambda: weak_relative_error(
-                np.zeros(3), _weights(slope=np.array([2.0, 0.0, -2.0])), -2.0, sigma=0.1
-            ),
+            lambda: weak_relative_error(np.zeros(3), _weights(slope=np.array([2.0, 0.0, -2.0])), -2.0, sigma=0.1),
             "condition 'unit_slope'",
         ),
     ],

@@ -22,9 +22,7 @@ def real_array(value: Any, what: str) -> np.ndarray:
     except ValueError as error:
         raise InputError(f"{what} is not a regular array of numbers ({error}).") from error
     if array.dtype.kind not in "iuf":
-        raise InputError(
-            f"{what} must hold real numbers, but its dtype is {array.dtype}. Convert it to float64 first."
-        )
+        raise InputError(f"{what} must hold real numbers, but its dtype is {array.dtype}. Convert it to float64 first.")
     with np.errstate(over="ignore"):
         copy = np.array(array, dtype=np.float64, order="C")
     copy.setflags(write=False)

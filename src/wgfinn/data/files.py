@@ -112,8 +112,7 @@ def _npz_arrays(path: Path, keys: tuple[str, ...]) -> dict[str, np.ndarray]:
         # numpy answers a member that needs pickle with a ValueError that says so. Unpickling a file runs
         # whatever code its author put there, so it is never allowed.
         raise InputError(
-            f"{path}: array {key!r} cannot be read ({error}). "
-            "Save plain arrays of numbers and text with numpy.savez."
+            f"{path}: array {key!r} cannot be read ({error}). Save plain arrays of numbers and text with numpy.savez."
         ) from error
     return arrays
 
@@ -202,9 +201,7 @@ def _csv_frame(path: Path) -> tuple[list[str], pd.DataFrame]:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = [name.strip() for name in next(csv.reader(file), [])]
             if not any(header):
-                raise InputError(
-                    f"{path}: is empty, or its first row is; the first row must name the columns."
-                )
+                raise InputError(f"{path}: is empty, or its first row is; the first row must name the columns.")
             if not all(header):
                 raise InputError(f"{path}: column {header.index('') + 1} has no name in the first row.")
             # Here and not by pandas, which would rename the second 'q' to 'q.1' without a word.
@@ -232,9 +229,7 @@ def _csv_frame(path: Path) -> tuple[list[str], pd.DataFrame]:
         raise InputError(f"{path}: is not a readable CSV table ({str(error).strip()}).") from error
     if not isinstance(frame.index, pd.RangeIndex):
         # pandas takes surplus leading columns for an index and shifts the names to the right.
-        raise InputError(
-            f"{path}: the rows have more cells than the {len(header)} columns named in the first row."
-        )
+        raise InputError(f"{path}: the rows have more cells than the {len(header)} columns named in the first row.")
     return header, frame.dropna(how="all")
 
 
@@ -309,19 +304,14 @@ def _join_heading(name: str, unit: str) -> str:
 
 
 def _write_csv(trajectories: Trajectories, path: Path) -> None:
-    headings = [
-        _join_heading(name, unit) for name, unit in zip(trajectories.names, trajectories.units, strict=True)
-    ]
+    headings = [_join_heading(name, unit) for name, unit in zip(trajectories.names, trajectories.units, strict=True)]
     for name, unit in zip(trajectories.names, trajectories.units, strict=True):
         if name in (RUN_COLUMNS[0], TIME_COLUMNS[0]):
             raise InputError(
-                f"a CSV file cannot hold a state named {name!r}, the name of its own column; "
-                "rename the state."
+                f"a CSV file cannot hold a state named {name!r}, the name of its own column; rename the state."
             )
         if "[" in unit or "]" in unit:
-            raise InputError(
-                f"a CSV file cannot hold the unit {unit!r} of {name!r}; write it without brackets."
-            )
+            raise InputError(f"a CSV file cannot hold the unit {unit!r} of {name!r}; write it without brackets.")
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([RUN_COLUMNS[0], TIME_COLUMNS[0], *headings])

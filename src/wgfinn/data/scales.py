@@ -34,8 +34,7 @@ class Scales:
         time = real_array(time, "time")
         if shift.ndim != 1 or shift.size == 0 or scale.shape != shift.shape:
             raise InputError(
-                "shift and scale need one number for each state, but have shapes "
-                f"{shift.shape} and {scale.shape}."
+                f"shift and scale need one number for each state, but have shapes {shift.shape} and {scale.shape}."
             )
         if not np.all(np.isfinite(shift)):
             raise InputError(f"shift must be finite, but is {shift}.")
@@ -86,9 +85,7 @@ class Scales:
         """The inverse of `to_dict`."""
         expected = {"shift", "scale", "time"}
         if set(content) != expected:
-            raise InputError(
-                f"scales need exactly the keys {sorted(expected)}, but received {sorted(content)}."
-            )
+            raise InputError(f"scales need exactly the keys {sorted(expected)}, but received {sorted(content)}.")
         return cls(**content)
 
     def _check_last_axis(self, x: np.ndarray) -> None:

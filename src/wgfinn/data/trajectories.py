@@ -48,8 +48,7 @@ class Run:
 
     def __repr__(self) -> str:
         return (
-            f"Run({self.name!r}: {self.t.size} times in [{self.t[0]:.6g}, {self.t[-1]:.6g}], "
-            f"{self.x.shape[1]} states)"
+            f"Run({self.name!r}: {self.t.size} times in [{self.t[0]:.6g}, {self.t[-1]:.6g}], {self.x.shape[1]} states)"
         )
 
     @property
@@ -143,12 +142,9 @@ class Trajectories:
             run_names = (str(k) for k in range(len(states)))
         run_labels = labels(run_names, "run names")
         if len(run_labels) != len(states):
-            raise InputError(
-                f"received {len(run_labels)} run names for {len(states)} runs; give one for each."
-            )
+            raise InputError(f"received {len(run_labels)} run names for {len(states)} runs; give one for each.")
         runs = tuple(
-            Run(t=t_run, x=x_run, name=name)
-            for t_run, x_run, name in zip(times, states, run_labels, strict=True)
+            Run(t=t_run, x=x_run, name=name) for t_run, x_run, name in zip(times, states, run_labels, strict=True)
         )
         n_states = runs[0].x.shape[1]
         return cls(
@@ -232,9 +228,7 @@ class Trajectories:
         runs = []
         for run, x in zip(self.runs, states, strict=True):
             if np.shape(x) != run.x.shape:
-                raise InputError(
-                    f"run {run.name!r}: the new states have shape {np.shape(x)}, expected {run.x.shape}."
-                )
+                raise InputError(f"run {run.name!r}: the new states have shape {np.shape(x)}, expected {run.x.shape}.")
             runs.append(Run(t=run.t, x=x, name=run.name))
         return Trajectories(runs=tuple(runs), names=self.names, units=self.units)
 
@@ -269,9 +263,7 @@ def _check_times(name: str, t: np.ndarray) -> None:
         raise InputError(f"run {name!r}: a run needs at least 2 points in time, but has {t.size}.")
     if not np.all(np.isfinite(t)):
         k = int(np.argmin(np.isfinite(t)))
-        raise InputError(
-            f"run {name!r}: times must be finite, but t[{k}] is {t[k]}. Drop or mend that point."
-        )
+        raise InputError(f"run {name!r}: times must be finite, but t[{k}] is {t[k]}. Drop or mend that point.")
     with np.errstate(over="ignore"):
         increasing = t[1:] > t[:-1]
         duration = t[-1] - t[0]
@@ -289,9 +281,7 @@ def _check_times(name: str, t: np.ndarray) -> None:
 
 def _check_shape(name: str, t: np.ndarray, x: np.ndarray) -> None:
     if x.ndim != 2 or x.shape[1] == 0:
-        raise InputError(
-            f"run {name!r}: x must be (time, state) with at least one state, but has shape {x.shape}."
-        )
+        raise InputError(f"run {name!r}: x must be (time, state) with at least one state, but has shape {x.shape}.")
     if x.shape[0] == t.size:
         return
     if x.shape[1] == t.size:

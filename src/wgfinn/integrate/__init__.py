@@ -14,9 +14,7 @@ Integrator = Literal["rk23", "accurate"]
 INTEGRATORS: tuple[str, ...] = get_args(Integrator)
 
 
-def rollout(
-    field: Field, x0: State, t: Float[Array, " time"], integrator: str = "rk23"
-) -> Float[Array, "time state"]:
+def rollout(field: Field, x0: State, t: Float[Array, " time"], integrator: str = "rk23") -> Float[Array, "time state"]:
     """The trajectory of x' = field(x) from `x0`, at the times `t` (`t[0]` is the time of `x0`).
 
     "rk23" takes one step of the paper's scheme per sample; "accurate" controls its error

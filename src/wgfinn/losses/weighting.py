@@ -18,8 +18,8 @@ _POWER: dict[str, int] = {"none": 0, "inverse_std": 1, "inverse_variance": 2}
 class AttentionSpec(Spec):
     """State-RBA: `rate` is the paper's eta*, `decay` its gamma. The defaults switch it off."""
 
-    rate: float = Key(0.0, ge=0, description="weight of the newest residual in the multiplier")
-    decay: float = Key(1.0, gt=0, le=1, description="what is kept of the multiplier at each step")
+    rate: float = Key(default=0.0, ge=0, description="weight of the newest residual in the multiplier")
+    decay: float = Key(default=1.0, gt=0, le=1, description="what is kept of the multiplier at each step")
 
 
 def state_weights(std: Float[np.ndarray, " state"], kind: Weights) -> Float[np.ndarray, " state"]:

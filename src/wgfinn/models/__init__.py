@@ -8,6 +8,7 @@ from wgfinn.models.fields import AbstractField, GenericField, PlainField, Rescal
 from wgfinn.models.mlp import MLP
 from wgfinn.models.potentials import AbstractPotential, AffinePotential, NeuralPotential
 from wgfinn.models.spec import ModelSpec, build
+from wgfinn.models.weights import named_arrays, with_named_arrays
 
 __all__ = [
     "MLP",
@@ -24,5 +25,7 @@ __all__ = [
     "RescaledField",
     "annihilator",
     "build",
+    "named_arrays",
     "parameter_count",
+    "with_named_arrays",
 ]

@@ -78,15 +78,11 @@ def _times(matrix: Float[Array, "a b ..."], vector: Float[Array, "b ..."]) -> Fl
     if _is_small_per_state(matrix, vector):
         n_columns = matrix.shape[1]
         entries = _entries(matrix)
-        return _sums_of_products(
-            [entries[i : i + n_columns] for i in range(0, len(entries), n_columns)], vector
-        )
+        return _sums_of_products([entries[i : i + n_columns] for i in range(0, len(entries), n_columns)], vector)
     return jnp.einsum("ab...,b...->a...", matrix, vector, precision=jax.lax.Precision.HIGHEST)
 
 
-def _transposed_times(
-    matrix: Float[Array, "a b ..."], vector: Float[Array, "a ..."]
-) -> Float[Array, "b ..."]:
+def _transposed_times(matrix: Float[Array, "a b ..."], vector: Float[Array, "a ..."]) -> Float[Array, "b ..."]:
     """As `_times`, with the transposed matrix, which is not formed."""
     if _is_small_per_state(matrix, vector):
         n_columns = matrix.shape[1]

@@ -27,9 +27,7 @@ class NeuralPotential(AbstractPotential):
 
     network: MLP
 
-    def __init__(
-        self, n_states: int, *, layers: int, width: int, initialisation: Initialisation, key: PRNGKeyArray
-    ):
+    def __init__(self, n_states: int, *, layers: int, width: int, initialisation: Initialisation, key: PRNGKeyArray):
         self.network = MLP(n_states, 1, layers=layers, width=width, initialisation=initialisation, key=key)
 
     def __call__(self, x: States) -> Values:

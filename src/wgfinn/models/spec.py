@@ -18,17 +18,15 @@ Form = Literal["neural", "affine"]
 class ModelSpec(Spec):
     """Shape and start of a field."""
 
-    field: Literal["generic", "plain"] = Key("generic", description="GENERIC structure, or none")
-    layers: int = Key(4, ge=2, description="linear layers of each network")
-    width: int = Key(20, ge=1, description="neurons of each hidden layer")
-    energy: Form = Key("neural", description="energy as a network or an affine function of the state")
-    entropy: Form = Key("neural", description="entropy as a network or an affine function of the state")
+    field: Literal["generic", "plain"] = Key(default="generic", description="GENERIC structure, or none")
+    layers: int = Key(default=4, ge=2, description="linear layers of each network")
+    width: int = Key(default=20, ge=1, description="neurons of each hidden layer")
+    energy: Form = Key(default="neural", description="energy as a network or an affine function of the state")
+    entropy: Form = Key(default="neural", description="entropy as a network or an affine function of the state")
     rows: int | None = Key(
-        None, ge=1, description="skew matrices per bracket; the number of states if not given"
+        default=None, ge=1, description="skew matrices per bracket; the number of states if not given"
     )
-    initialisation: Initialisation = Key(
-        "unit", description="'paper' as in GFINN's code; 'unit' for standardised data"
-    )
+    initialisation: Initialisation = Key("unit", description="'paper' as in GFINN's code; 'unit' for standardised data")
 
 
 def build(spec: ModelSpec, n_states: int, *, key: PRNGKeyArray) -> AbstractField:

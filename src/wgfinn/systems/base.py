@@ -42,9 +42,7 @@ class Source(Protocol):
         """The number of runs in the paper's data set."""
         ...
 
-    def runs(
-        self, count: int, *, seed: int = 0, integrator: str = "rk23", progress: Progress | None = None
-    ) -> Runs:
+    def runs(self, count: int, *, seed: int = 0, integrator: str = "rk23", progress: Progress | None = None) -> Runs:
         """`count` clean solutions on the system's own time grid; the seed settles the start states."""
         ...
 
@@ -160,9 +158,7 @@ class System(eqx.Module):
         self._check_solutions(solutions, times, integrator)
         return solutions[0] if start.ndim == 1 else solutions
 
-    def runs(
-        self, count: int, *, seed: int = 0, integrator: str = "rk23", progress: Progress | None = None
-    ) -> Runs:
+    def runs(self, count: int, *, seed: int = 0, integrator: str = "rk23", progress: Progress | None = None) -> Runs:
         start = self.sample(count, jax.random.key(seed))
         t = self.times()
         x = self.simulate(start, t, integrator)
@@ -202,15 +198,11 @@ def check_times(t: Any, at_least: int = 2) -> np.ndarray:
     """The times as doubles; `InputError` unless there are enough of them and they increase."""
     times = _as_float64("t", t)
     if times.ndim != 1 or times.size < at_least or not np.isfinite(times).all():
-        raise InputError(
-            f"t must be a list of at least {at_least} finite times, but has shape {times.shape}."
-        )
+        raise InputError(f"t must be a list of at least {at_least} finite times, but has shape {times.shape}.")
     steps = np.diff(times)
     if (steps <= 0).any():
         k = int(np.argmax(steps <= 0))
-        raise InputError(
-            f"t must increase, but t[{k + 1}] = {times[k + 1]:.6g} follows t[{k}] = {times[k]:.6g}."
-        )
+        raise InputError(f"t must increase, but t[{k + 1}] = {times[k + 1]:.6g} follows t[{k}] = {times[k]:.6g}.")
     return times
 
 

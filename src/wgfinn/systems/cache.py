@@ -35,7 +35,8 @@ def cache_path(kind: str, settings: Mapping[str, Any]) -> Path:
 def load_cached(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
     """The array kept at `path`, or None where there is no sound one of that shape."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        # Opened here, for np.load leaves the file open when it finds the archive cut short.
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             values = file["values"]
     except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile):
         return None

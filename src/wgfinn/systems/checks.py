@@ -23,9 +23,7 @@ def check_generic(system: System, states: Any) -> dict[str, float]:
     rows = np.atleast_2d(system.check_domain(states))
     with jax.enable_x64(True):
         residuals = jax.device_get(_residuals(system, rows))
-    return {
-        name: float(np.min(r) if name == "min_eigenvalue" else np.max(r)) for name, r in residuals.items()
-    }
+    return {name: float(np.min(r) if name == "min_eigenvalue" else np.max(r)) for name, r in residuals.items()}
 
 
 @eqx.filter_jit

@@ -37,9 +37,7 @@ class DampedOscillator(System):
     dt: ClassVar[float] = 0.01
 
     def __check_init__(self) -> None:
-        check_parameters(
-            self, "positive", mass=self.mass, stiffness=self.stiffness, temperature=self.temperature
-        )
+        check_parameters(self, "positive", mass=self.mass, stiffness=self.stiffness, temperature=self.temperature)
         check_parameters(self, "non-negative", damping=self.damping)
 
     def energy(self, x: State) -> Scalar:

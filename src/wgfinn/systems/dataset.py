@@ -40,9 +40,7 @@ def generate(
     _check(count, noise, seed)
     runs = system.runs(count, seed=seed, integrator=integrator, progress=progress)
     units = system.units or None
-    clean = Trajectories.from_arrays(
-        runs.x, runs.t, names=system.state_names, units=units, run_names=runs.names
-    )
+    clean = Trajectories.from_arrays(runs.x, runs.t, names=system.state_names, units=units, run_names=runs.names)
     # numpy's generator inside add_noise and jax's threefry for the start states share nothing but the seed.
     return Dataset(clean, add_noise(clean, noise, seed=seed), float(noise), int(seed))
 

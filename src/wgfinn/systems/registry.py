@@ -32,16 +32,13 @@ def names() -> tuple[str, ...]:
 def make(name: str, **parameters: Any) -> System | VlasovPoisson:
     """The system of that name, with the given parameters in place of its defaults."""
     if name not in _SYSTEMS:
-        raise InputError(
-            f"system={name!r} is unknown{_nearest(name, _SYSTEMS)}; choose one of {', '.join(_SYSTEMS)}."
-        )
+        raise InputError(f"system={name!r} is unknown{_nearest(name, _SYSTEMS)}; choose one of {', '.join(_SYSTEMS)}.")
     system = _SYSTEMS[name]
     fields = {field.name: field.type for field in dataclasses.fields(system)}
     for parameter in parameters:
         if parameter not in fields:
             raise InputError(
-                f"{name} has no parameter {parameter!r}{_nearest(parameter, fields)}; "
-                f"it has {', '.join(fields)}."
+                f"{name} has no parameter {parameter!r}{_nearest(parameter, fields)}; it has {', '.join(fields)}."
             )
     return system(**{p: _as_declared(f"{name}: {p}", value, fields[p]) for p, value in parameters.items()})
 

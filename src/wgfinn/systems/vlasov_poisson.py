@@ -105,9 +105,7 @@ class VlasovPoisson:
         if self.cells < 16 or self.cells % 2:
             raise InputError(f"cells={self.cells} must be an even number of at least 16.")
         if self.points == "nodes" and self.cells != _NODE_STRIDE * (_POINTS + 1) + 1:
-            raise InputError(
-                f"points='nodes' means node 7i of 64, but cells={self.cells}; use 'interpolated'."
-            )
+            raise InputError(f"points='nodes' means node 7i of 64, but cells={self.cells}; use 'interpolated'.")
         if self.drop_last >= self.temperature_count * self.wavenumber_count:
             raise InputError(f"drop_last={self.drop_last} leaves none of the grid's runs.")
         if self.t_end <= self.t_start:
@@ -156,9 +154,7 @@ class VlasovPoisson:
     def default_trajectories(self) -> int:
         return len(self.parameters())
 
-    def runs(
-        self, count: int, *, seed: int = 0, integrator: str = "rk23", progress: Progress | None = None
-    ) -> Runs:
+    def runs(self, count: int, *, seed: int = 0, integrator: str = "rk23", progress: Progress | None = None) -> Runs:
         """`count` runs spread evenly over the grid; the seed does not enter, for nothing here is random.
 
         The scheme that made the data belongs to their definition (`integrator="rk23"` stands for it, as for

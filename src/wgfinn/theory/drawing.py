@@ -66,9 +66,7 @@ def _draw_strong_by_step(axes: Axes, panel: dict[str, Any]) -> None:
         r"relative error $|\theta^*_{\mathrm{strong}} - \lambda|\,/\,|\lambda|$",
     )
     _draw_levels(axes, panel["dt"], panel)
-    axes.plot(
-        panel["dt"], panel["integration"], "--", color=_REFERENCE, linewidth=1.1, label="integration error"
-    )
+    axes.plot(panel["dt"], panel["integration"], "--", color=_REFERENCE, linewidth=1.1, label="integration error")
     axes.set_ylim(1e-5, 3e4)
     axes.legend(fontsize=7, loc="upper right", ncols=2, framealpha=0.9)
 
@@ -98,12 +96,8 @@ def _draw_sign_by_step(axes: Axes, panel: dict[str, Any]) -> None:
             label=label,
         )
     axes.plot(panel["dt"], panel["mean"], color="#777777", linewidth=1.4, label="mean")
-    axes.axhline(
-        abs(panel["limit"]), color=_REFERENCE, linestyle="--", linewidth=1.1, label="limit, theorem 4.1"
-    )
-    axes.axvline(
-        panel["recovery_step"], color=_REFERENCE, linestyle=":", linewidth=1.1, label="expected sign change"
-    )
+    axes.axhline(abs(panel["limit"]), color=_REFERENCE, linestyle="--", linewidth=1.1, label="limit, theorem 4.1")
+    axes.axvline(panel["recovery_step"], color=_REFERENCE, linestyle=":", linewidth=1.1, label="expected sign change")
     axes.legend(fontsize=7, loc="upper left", framealpha=0.9)
 
 
@@ -140,7 +134,5 @@ def _draw_both_by_noise(axes: Axes, panel: dict[str, Any]) -> None:
             markeredgewidth=0,
         )
         axes.plot(panel["sigma"], panel[f"{name}_mean"], color=colour, linewidth=1.4, label=f"{name} form")
-    axes.axhline(
-        panel["integration"], color=_REFERENCE, linestyle="--", linewidth=1.1, label="integration error"
-    )
+    axes.axhline(panel["integration"], color=_REFERENCE, linestyle="--", linewidth=1.1, label="integration error")
     axes.legend(fontsize=7, loc="upper left", framealpha=0.9)

@@ -71,17 +71,13 @@ def simulated_strong(
     return np.concatenate(errors)
 
 
-def simulated_limit(
-    setting: dict[str, float], *, steps: int, runs: int, rng: np.random.Generator
-) -> dict[str, float]:
+def simulated_limit(setting: dict[str, float], *, steps: int, runs: int, rng: np.random.Generator) -> dict[str, float]:
     r"""Mean and standard error of $\Delta t (\theta^*_{strong} - \lambda)$ beside theorem 4.1's limit."""
     require_count("runs", runs)
     if runs < 2:
         raise InputError("runs must be at least 2: a standard error needs more than one simulation.")
     rate, sigma, start, horizon = (setting[name] for name in ("rate", "sigma", "start", "horizon"))
-    errors = simulated_strong(
-        rate, sigma=sigma, steps=steps, runs=runs, rng=rng, start=start, horizon=horizon
-    )
+    errors = simulated_strong(rate, sigma=sigma, steps=steps, runs=runs, rng=rng, start=start, horizon=horizon)
     scaled = horizon / steps * errors
     return {
         **setting,
@@ -145,9 +141,7 @@ def weak_by_support(*, rng: np.random.Generator, runs: int = RUNS) -> dict[str, 
     for j, support in enumerate(supports):
         weights = three_point_weights(RATE, float(support))
         for i, sigma in enumerate(NOISE_LEVELS):
-            samples = window_samples(
-                rng.standard_normal((runs, 3)), RATE, sigma=sigma, spacing=weights.spacing
-            )
+            samples = window_samples(rng.standard_normal((runs, 3)), RATE, sigma=sigma, spacing=weights.spacing)
             errors[i, j] = np.abs(weak_estimate(samples, weights) / RATE - 1.0)
     return {
         "rate": RATE,
@@ -157,8 +151,7 @@ def weak_by_support(*, rng: np.random.Generator, runs: int = RUNS) -> dict[str, 
         "mean": np.mean(errors, axis=-1).tolist(),
         "shown": errors[..., :SHOWN].tolist(),
         "first_order": [
-            [_HALF_NORMAL * three_point_spread(RATE, float(s), sigma) for s in supports]
-            for sigma in NOISE_LEVELS
+            [_HALF_NORMAL * three_point_spread(RATE, float(s), sigma) for s in supports] for sigma in NOISE_LEVELS
         ],
     }
 
@@ -243,9 +236,7 @@ def study(out: Path, *, seed: int = 0) -> dict[str, Any]:
             "expected": signs["recovery_step"],
             "simulated": signs["recovery_step_simulated"],
         },
-        "weak_slope": float(
-            np.polyfit(np.log(noise["sigma"][small]), np.log(noise["weak_mean"][small]), 1)[0]
-        ),
+        "weak_slope": float(np.polyfit(np.log(noise["sigma"][small]), np.log(noise["weak_mean"][small]), 1)[0]),
         "spread_per_sigma": {
             name: float(np.mean(np.divide(noise[f"{name}_spread"], noise["sigma"])[small]))
             for name in ("strong", "weak")

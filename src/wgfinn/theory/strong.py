@@ -163,9 +163,7 @@ def recovery_step(rate: float, sigma: float, *, start: float = 1.0, horizon: flo
     return root_scalar(lambda dt: float(scaled(dt)), bracket=(lower, upper), xtol=1e-15, rtol=1e-12).root
 
 
-def sign_changes(
-    dt: Float[np.ndarray, " step"], error: Float[np.ndarray, " step"]
-) -> Float[np.ndarray, " root"]:
+def sign_changes(dt: Float[np.ndarray, " step"], error: Float[np.ndarray, " step"]) -> Float[np.ndarray, " root"]:
     r"""Steps at which the error, interpolated linearly between increasing `dt`, passes through zero.
 
     Theorem 4.1 promises an exact recovery for a continuous extension of the error, with fresh noise at
@@ -196,9 +194,7 @@ def extended_error(
     """
     require_sigma(sigma)
     if np.any(np.diff(node_dt) <= 0.0):
-        raise InputError(
-            "node_dt must increase from entry to entry. Sort the nodes and their values together."
-        )
+        raise InputError("node_dt must increase from entry to entry. Sort the nodes and their values together.")
     if np.min(dt) < node_dt[0] or np.max(dt) > node_dt[-1]:
         raise InputError(
             f"dt must lie between the first and the last node, {node_dt[0]:.6g} and {node_dt[-1]:.6g}, "
@@ -208,9 +204,7 @@ def extended_error(
     return np.asarray(euler_error(rate, dt) + sigma * ratio / dt)
 
 
-def _dot(
-    x: Float[np.ndarray, "*runs samples"], y: Float[np.ndarray, "*runs samples"]
-) -> Float[np.ndarray, "*runs"]:
+def _dot(x: Float[np.ndarray, "*runs samples"], y: Float[np.ndarray, "*runs samples"]) -> Float[np.ndarray, "*runs"]:
     """Inner product over the last axis; an array also for a single run."""
     return np.asarray(np.vecdot(x, y))
 

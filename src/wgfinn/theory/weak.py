@@ -90,9 +90,7 @@ def window_samples(
     return centre * np.exp(rate * spacing * offset) + sigma * noise
 
 
-def weak_estimate(
-    samples: Float[np.ndarray, "*runs node"], weights: WeakWeights
-) -> Float[np.ndarray, "*runs"]:
+def weak_estimate(samples: Float[np.ndarray, "*runs node"], weights: WeakWeights) -> Float[np.ndarray, "*runs"]:
     r"""The rate that makes the weak residual zero, one per run (minimiser of eq. 4.3).
 
     $$\theta^*_{weak} = -\frac{\sum_i \tilde y_i \psi'_i}{\sum_i \tilde y_i \psi_i}$$
@@ -215,9 +213,7 @@ def _excesses(
     return time, np.asarray(sinh_excess(rate * time)), rate * np.asarray(cosh_excess(rate * time))
 
 
-def _mirror(
-    *, value: Float[np.ndarray, " half"], slope: Float[np.ndarray, " half"], spacing: float
-) -> WeakWeights:
+def _mirror(*, value: Float[np.ndarray, " half"], slope: Float[np.ndarray, " half"], spacing: float) -> WeakWeights:
     """Both sides and the centre from the weights right of the centre."""
     middle = np.array([1.0 - 2.0 * np.sum(value)])
     return WeakWeights(

@@ -1,1 +1,30 @@
-"""To be filled."""
+"""Training: thousands of optimiser steps of all members of an ensemble as one compiled program."""
+
+from wgfinn.training.checkpoint import load_checkpoint, save_checkpoint
+from wgfinn.training.interrupt import graceful_interrupt
+from wgfinn.training.loop import MemberRecord, Observer, Record, train
+from wgfinn.training.spec import OptimiserSpec, TrainingSpec
+from wgfinn.training.state import MemberSettings, Problem, StepInfo, TrainState, member, stack
+from wgfinn.training.step import advance, initial_state, learning_rate, train_step
+
+__all__ = [
+    "MemberRecord",
+    "MemberSettings",
+    "Observer",
+    "OptimiserSpec",
+    "Problem",
+    "Record",
+    "StepInfo",
+    "TrainState",
+    "TrainingSpec",
+    "advance",
+    "graceful_interrupt",
+    "initial_state",
+    "learning_rate",
+    "load_checkpoint",
+    "member",
+    "save_checkpoint",
+    "stack",
+    "train",
+    "train_step",
+]

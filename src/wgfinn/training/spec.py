@@ -10,24 +10,21 @@ from wgfinn._spec import Spec
 class OptimiserSpec(Spec):
     """AdamW with a staircase schedule: every `decay_every` steps the rate is multiplied by `decay`."""
 
-    rate: float = Key(1e-3, gt=0, description="first learning rate")
-    decay: float = Key(1.0, gt=0, le=1, description="factor at each stair")
-    decay_every: int = Key(1000, ge=1, description="steps from one stair to the next")
-    weight_decay: float = Key(0.0, ge=0, description="AdamW's decoupled weight decay")
+    rate: float = Key(default=1e-3, gt=0, description="first learning rate")
+    decay: float = Key(default=1.0, gt=0, le=1, description="factor at each stair")
+    decay_every: int = Key(default=1000, ge=1, description="steps from one stair to the next")
+    weight_decay: float = Key(default=0.0, ge=0, description="AdamW's decoupled weight decay")
 
 
 class TrainingSpec(Spec):
     """Length and arithmetic of a training."""
 
-    steps: int = Key(10_000, ge=1, description="optimiser steps")
+    steps: int = Key(default=10_000, ge=1, description="optimiser steps")
     batch: int | None = Key(
-        None, ge=1, description="runs (weak) or pairs of samples (strong) per step; all if not given"
+        default=None, ge=1, description="runs (weak) or pairs of samples (strong) a step; none: all"
     )
-    check_every: int = Key(
-        100,
-        ge=1,
-        description="steps between two looks at the loss over all data, which decide the best so far",
-    )
-    members: int = Key(1, ge=1, description="models of the ensemble, seeds `seed`, `seed` + 1, ...")
-    seed: int = Key(0, ge=0, le=2**31 - 1, description="seed of the first member")
-    dtype: Literal["float32", "float64"] = Key("float32", description="arithmetic of the training")
+    check_every: int = Key(default=100, ge=1, description="steps between two looks at the loss over all data")
+    log_every: int = Key(default=500, ge=1, description="steps between two records in metrics.jsonl")
+    members: int = Key(default=1, ge=1, description="models of the ensemble, seeds `seed`, `seed` + 1, ...")
+    seed: int = Key(default=0, ge=0, le=2**31 - 1, description="seed of the first member")
+    dtype: Literal["float32", "float64"] = Key(default="float32", description="arithmetic of the training")

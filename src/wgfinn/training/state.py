@@ -29,15 +29,18 @@ class MemberSettings(eqx.Module):
     attention_decay: Scalar
 
     @classmethod
-    def create(
-        cls, seed: int, optimiser: OptimiserSpec, attention: AttentionSpec, dtype: str
-    ) -> "MemberSettings":
+    def create(cls, seed: int, optimiser: OptimiserSpec, attention: AttentionSpec, dtype: str) -> "MemberSettings":
+        def number(value: float) -> Scalar:
+            return jnp.asarray(value, dtype)
+
         return cls(
-            jnp.asarray(seed, jnp.uint32),
-            *(jnp.asarray(v, dtype) for v in (optimiser.rate, optimiser.decay)),
-            jnp.asarray(optimiser.decay_every, jnp.int32),
-            jnp.asarray(optimiser.weight_decay, dtype),
-            *(jnp.asarray(v, dtype) for v in (attention.rate, attention.decay)),
+            seed=jnp.asarray(seed, jnp.uint32),
+            rate=number(optimiser.rate),
+            decay=number(optimiser.decay),
+            decay_every=jnp.asarray(optimiser.decay_every, jnp.int32),
+            weight_decay=number(optimiser.weight_decay),
+            attention_rate=number(attention.rate),
+            attention_decay=number(attention.decay),
         )
 
 

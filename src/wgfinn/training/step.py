@@ -25,7 +25,7 @@ def adamw(settings: MemberSettings) -> optax.GradientTransformation:
     return optax.chain(
         optax.scale_by_adam(),
         optax.add_decayed_weights(settings.weight_decay),  # pyright: ignore[reportArgumentType]
-        optax.scale_by_learning_rate(lambda count: learning_rate(settings, count)),
+        optax.scale_by_learning_rate(lambda count: learning_rate(settings, jnp.asarray(count))),
     )
 
 
@@ -147,6 +147,4 @@ def advance(
         )
 
     axis = eqx.if_array(0) if own_data else None
-    return eqx.filter_vmap(intervals, in_axes=(eqx.if_array(0), eqx.if_array(0), axis))(
-        states, settings, problem
-    )
+    return eqx.filter_vmap(intervals, in_axes=(eqx.if_array(0), eqx.if_array(0), axis))(states, settings, problem)

@@ -26,9 +26,9 @@ class TestFunctionSpec(Spec):
 
     __test__ = False  # not a test case, whatever pytest makes of the name
 
-    width: int = Key(40, description="samples in the support of a test function")
-    degree: int = Key(4, description="polynomial degree, 2 or more")
-    overlap: float = Key(0.9, description="height at which neighbours cross, from 0 to below 1")
+    width: int = Key(default=40, description="samples in the support of a test function")
+    degree: int = Key(default=4, description="polynomial degree, 2 or more")
+    overlap: float = Key(default=0.9, description="height at which neighbours cross, from 0 to below 1")
 
     @field_validator("width")
     @classmethod
@@ -41,9 +41,7 @@ class TestFunctionSpec(Spec):
     @classmethod
     def _smooth_enough(cls, degree: int) -> int:
         if degree < 2:
-            raise ValueError(
-                "the smallest legal degree is 2: the test function and its slope must vanish at both ends"
-            )
+            raise ValueError("the smallest legal degree is 2: the test function and its slope must vanish at both ends")
         return degree
 
     @field_validator("overlap")

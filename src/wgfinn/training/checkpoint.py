@@ -1,0 +1,31 @@
+"""The state of a training on disk: enough to go on as if nothing had happened."""
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from wgfinn._errors import ArtefactError
+from wgfinn.data import atomic_write
+from wgfinn.models import named_arrays, with_named_arrays
+from wgfinn.training.state import TrainState
+
+_SECONDS = "seconds"
+
+
+def save_checkpoint(path: Path, states: TrainState, seconds: float) -> None:
+    """Write all members' states at once: the file is the old one or the new one, never a part."""
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, allow_pickle=False, **named_arrays(states), **{_SECONDS: np.float64(seconds)})
+
+
+def load_checkpoint(path: Path, template: TrainState) -> tuple[TrainState, float]:
+    """The states saved at `path`, in the shape of `template`, and the seconds spent until then."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise ArtefactError(f"{path}: no checkpoint here; start the run with `wgfinn fit`.") from None
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
+        raise ArtefactError(f"{path}: the checkpoint cannot be read ({error}); start the run afresh.") from None
+    return with_named_arrays(template, arrays), float(arrays[_SECONDS])

@@ -1,0 +1,127 @@
+"""The host's side of a training: chunks of the compiled program, records, checkpoints, stops.
+
+The host looks at a chunk's end only. Where it looks changes no number: the program is compiled once, for a
+number of checks that is a value of it.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wgfinn.training.spec import TrainingSpec
+from wgfinn.training.state import MemberSettings, Problem, StepInfo, TrainState
+from wgfinn.training.step import advance
+
+_CHUNK_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class MemberRecord:
+    """One member at one check. `loss` is over all data, without attention."""
+
+    name: str
+    loss: float
+    best_loss: float
+    rate: float
+    gradient_norm: float
+    residual: tuple[float, ...]
+    diverged_at: int | None
+
+
+@dataclass(frozen=True)
+class Record:
+    """All members at one check."""
+
+    step: int
+    steps: int
+    seconds: float
+    members: tuple[MemberRecord, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "seconds": round(self.seconds, 3),
+            "members": [vars(m) | {"residual": list(m.residual)} for m in self.members],
+        }
+
+
+Observer = Callable[[Record], None]
+Saver = Callable[[TrainState, float], None]
+
+
+def train(
+    states: TrainState,
+    settings: MemberSettings,
+    problem: Problem,
+    spec: TrainingSpec,
+    names: Sequence[str],
+    *,
+    own_data: bool = False,
+    observe: Observer | None = None,
+    save: Saver | None = None,
+    save_every: float = 60.0,
+    seconds_before: float = 0.0,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> TrainState:
+    """Steps until `spec.steps`, or until `should_stop`; returns the states of all members.
+
+    `observe` gets a record at every chunk's end, among them every multiple of `spec.log_every` (rounded up
+    to a check) and the last step. `save` is called every `save_every` seconds and at the end.
+    """
+    started = last_saved = time.monotonic()
+    step = int(states.step[0])
+    chunk = 1
+    while step < spec.steps and not should_stop():
+        interval, n_checks = _next_chunk(step, chunk, spec)
+        before = time.monotonic()
+        states, info = advance(states, settings, problem, jnp.asarray(n_checks), interval=interval, own_data=own_data)
+        jax.block_until_ready(info)
+        now = time.monotonic()
+        chunk = _chunk_for(n_checks, now - before)
+        step += interval * n_checks
+        if observe is not None:
+            observe(_record(step, spec.steps, seconds_before + now - started, names, states, info))
+        if save is not None and (now - last_saved >= save_every):
+            save(states, seconds_before + now - started)
+            last_saved = now
+    if save is not None:
+        save(states, seconds_before + time.monotonic() - started)
+    return states
+
+
+def _next_chunk(step: int, chunk: int, spec: TrainingSpec) -> tuple[int, int]:
+    """Steps between checks, and checks, until the host looks again: no further than the next record."""
+    interval = min(spec.check_every, spec.steps - step)
+    next_record = (step // spec.log_every + 1) * spec.log_every
+    until_record = -(-(next_record - step) // interval)
+    until_end = (spec.steps - step) // interval
+    return interval, max(1, min(chunk, until_record, until_end))
+
+
+def _chunk_for(n_checks: int, seconds: float) -> int:
+    """How many checks fill a chunk at the speed just seen, growing at most twofold (a first call compiles)."""
+    return max(1, min(2 * n_checks, int(n_checks * _CHUNK_SECONDS / max(seconds, 1e-9))))
+
+
+def _record(step: int, steps: int, seconds: float, names: Sequence[str], states: TrainState, info: StepInfo) -> Record:
+    best, diverged = np.asarray(states.best_loss), np.asarray(states.diverged_at)
+    loss, rate, norm = (np.asarray(a) for a in (info.loss, info.rate, info.gradient_norm))
+    residual = np.asarray(info.residual)
+    members = tuple(
+        MemberRecord(
+            name=name,
+            loss=float(loss[i]),
+            best_loss=float(best[i]),
+            rate=float(rate[i]),
+            gradient_norm=float(norm[i]),
+            residual=tuple(float(r) for r in residual[i]),
+            diverged_at=int(diverged[i]) if diverged[i] >= 0 else None,
+        )
+        for i, name in enumerate(names)
+    )
+    return Record(step, steps, seconds, members)
