@@ -16,6 +16,8 @@ driver    ``eager``  autograd and fused AdamW, nothing compiled;
 mode      torch.compile's mode: ``default``, ``max-autotune-no-cudagraphs``, ``reduce-overhead``, ...,
           or ``tuned``: the default one with the options in TUNED (CPU only);
 layout    ``cols``: points along the last, contiguous axis (features x points); ``rows``: points x features;
+          a number after it: the points in so many chunks, one more batch axis, so that the long sums over
+          points in the weights' gradients run side by side (``cols80``; for GPUs);
 nets      ``split``: a product for each of the three nets, batched over the members;
           ``stacked``: the hidden layers of the three nets in one batched product as well;
           ``vmap``: as split, the members by torch.func.vmap; ``loop``: as split, the members unrolled;
@@ -195,21 +197,35 @@ def skew(xi: Tensor) -> Tensor:
 
 
 class Layout:
-    """The model's products and sums, for one order of the feature and point axes."""
+    """The model's products and sums, for one order of the feature, point and chunk axes."""
 
-    def __init__(self, rows: bool):
-        self.rows = rows
-        self.axis = -1 if rows else -2  # the feature axis
+    def __init__(self, name: str):
+        self.rows = name.startswith("rows")
+        self.chunks = int(name[4:] or 0)
+        self.axis = -1 if self.rows else -2  # the feature axis
+        self.net_axis = -4 if self.chunks else -3  # in activations of stacked nets
 
     def states(self, states: Tensor) -> Tensor:
-        return states.T.contiguous() if self.rows else states
+        """The data, (states, points), in this layout."""
+        if self.chunks:
+            states = states.unflatten(-1, (self.chunks, -1)).movedim(-2, -3)
+        return (states.mT if self.rows else states).contiguous()
+
+    def undo(self, f: Tensor) -> Tensor:
+        """A field in this layout as (..., states, points)."""
+        f = f.mT if self.rows else f
+        return f.movedim(-3, -2).flatten(-2) if self.chunks else f
+
+    def shared(self, w: Tensor) -> Tensor:
+        """A weight with an axis for the chunks, which all share it."""
+        return w.unsqueeze(-3) if self.chunks else w
 
     def bias(self, b: Tensor) -> Tensor:
-        return b.mT if self.rows else b
+        return self.shared(b.mT if self.rows else b)
 
     def apply(self, w: Tensor, h: Tensor) -> Tensor:
         """The matrix w applied to the features of every point."""
-        return h @ w.mT if self.rows else w @ h
+        return h @ self.shared(w.mT) if self.rows else self.shared(w) @ h
 
     def affine(self, w: Tensor, b: Tensor, h: Tensor) -> Tensor:
         """w h + b. A difference, since a sum would become an addmm, which first copies b to every point."""
@@ -245,7 +261,7 @@ def stacked_hidden(at: Layout, p: Params, x: Tensor) -> list[list[Tensor]]:
     h, layers = x, []
     for k in "123":
         h = torch.tanh(at.affine(p["w" + k], p["b" + k], h))
-        layers.append(h.unbind(-3))
+        layers.append(h.unbind(at.net_axis))
     return [list(net) for net in zip(*layers, strict=True)]
 
 
@@ -269,7 +285,7 @@ def func_gradient(at: Layout, p: Params, x: Tensor) -> Tensor:
         return at.apply(p["energy_w"].mT, h).sum()
 
     members = p["energy_w"].shape[:-2]
-    return torch.func.grad(total)(x.expand(*members, *x.shape[-2:]))
+    return torch.func.grad(total)(x.expand(*members, *x.shape))
 
 
 def field(at: Layout, variant: Variant, p: Params, x: Tensor) -> Tensor:
@@ -294,9 +310,8 @@ def weak_loss(
     variant: Variant, problem: Problem, x: Tensor, p: Params, attention: Tensor
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """Sum of the members' losses; beside it each member's loss and the new attention weights."""
-    at = Layout(variant.layout == "rows")
-    f = field(at, variant, p, x)
-    f = (f.mT if at.rows else f).unflatten(-1, (TRAJECTORIES, TIMES))
+    at = Layout(variant.layout)
+    f = at.undo(field(at, variant, p, x)).unflatten(-1, (TRAJECTORIES, TIMES))
     residual = (problem.offset + f @ problem.phi).flatten(-2)
     size = problem.weight.sqrt() * residual.detach().abs().mean(-1, keepdim=True)
     attention = RBA_DECAY * attention + RBA_RATE * size / size.amax(-2, keepdim=True)
@@ -306,7 +321,7 @@ def weak_loss(
 
 def make_loss(variant: Variant, problem: Problem, members: int) -> Callable:
     """The loss as a function of the named parameters and the attention weights."""
-    x = Layout(variant.layout == "rows").states(problem.states)
+    x = Layout(variant.layout).states(problem.states)
 
     def loss(p: Params, attention: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         return weak_loss(variant, problem, x, p, attention)

@@ -14,9 +14,7 @@ from wgfinn import systems
 FOLDER = Path(__file__).parent / "figures"
 COLOURS = ("#1b6ca8", "#d1495b", "#3c887e", "#e0a030", "#6b4e9b")
 
-plt.rcParams.update(
-    {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False}
-)
+plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False})
 
 
 def save(figure: plt.Figure, name: str) -> None:
@@ -38,7 +36,7 @@ def gas_containers() -> None:
     titles = (
         "wall position q",
         "wall momentum p",
-        "entropies S1 (solid), S2 (dashed)",
+        "S1 (solid) and S2 (dashed)",
         "total entropy S1 + S2",
     )
     for axis, title in zip(axes, titles, strict=True):
@@ -56,11 +54,9 @@ def double_pendulum() -> None:
     figure, axes = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
     for first, label, colour in ((0, "mass 1", COLOURS[0]), (2, "mass 2", COLOURS[1])):
         axes[0].plot(x[:, first], x[:, first + 1], color=colour, lw=1.2, label=label)
-    for moment in (0, 160, 400):
-        axes[0].plot(
-            [0, *x[moment, 0:4:2]], [0, *x[moment, 1:4:2]], "o-", color="0.55", lw=0.8, ms=3, zorder=0
-        )
-        place = {"xytext": (5, 4), "textcoords": "offset points", "color": "0.35", "fontsize": 8}
+    for moment, offset in ((0, (5, 4)), (160, (5, 4)), (400, (-38, 4))):
+        axes[0].plot([0, *x[moment, 0:4:2]], [0, *x[moment, 1:4:2]], "o-", color="0.55", lw=0.8, ms=3, zorder=0)
+        place = {"xytext": offset, "textcoords": "offset points", "color": "0.35", "fontsize": 8}
         axes[0].annotate(f"t = {t[moment]:g}", x[moment, 2:4], **place)
     axes[0].margins(0.12)
     axes[0].set(title="paths in the plane, springs in grey", xlabel="x", ylabel="y", aspect="equal")
@@ -113,21 +109,17 @@ def vlasov_poisson() -> None:
             vmin=0,
             vmax=density.max(),
             shading="nearest",
-            rasterized=True,
         )
         axis.set(title=f"f(x, v) at t = {moment:g}", xlabel="x", ylim=(-6, 6))
     axes[0].set_ylabel("v")
     top.colorbar(image, ax=list(axes), pad=0.01)
     left, right = bottom.subplots(1, 2, width_ratios=(1.25, 1))
     limit = np.abs(field).max()
-    shown = left.pcolormesh(times, system.x, field.T, cmap="RdBu_r", vmin=-limit, vmax=limit, shading="nearest",
-                            rasterized=True)  # fmt: skip
+    shown = left.pcolormesh(times, system.x, field.T, cmap="RdBu_r", vmin=-limit, vmax=limit, shading="nearest")
     left.axvspan(8, 10, fill=False, ls="--", color="0.2")
     left.set(title="E(x, t); data window dashed", xlabel="time", ylabel="x")
     bottom.colorbar(shown, ax=left, pad=0.01)
-    for state, name, colour in zip(
-        states.T, system.state_names, plt.cm.viridis(np.linspace(0, 0.9, 8)), strict=True
-    ):
+    for state, name, colour in zip(states.T, system.state_names, plt.cm.viridis(np.linspace(0, 0.9, 8)), strict=True):
         right.plot(system.times(), state, color=colour, label=name)
     right.set(title="the eight states, T = 1, k = 1", xlabel="time")
     right.legend(ncol=1, loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8)

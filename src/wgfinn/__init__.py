@@ -1,1 +1,31 @@
-"""wgfinn: learn thermodynamically consistent equations of motion from noisy trajectories."""
+"""wgfinn: learn thermodynamically consistent equations of motion from noisy trajectories.
+
+from wgfinn import WGFINN
+model = WGFINN().fit(x, t)            # x' = L ∇E + M ∇S, learnt in weak form
+model.simulate(x0, t), model.energy(x), model.friction(x)
+"""
+
+from importlib import metadata
+
+from wgfinn import systems
+from wgfinn._errors import ArtefactError, InputError, WgfinnError
+from wgfinn.data import Trajectories, add_noise, load, save, split
+from wgfinn.estimator import GFINN, WGFINN
+from wgfinn.fitting import FitSpec
+
+__version__ = metadata.version("wgfinn")
+
+__all__ = [
+    "GFINN",
+    "WGFINN",
+    "ArtefactError",
+    "FitSpec",
+    "InputError",
+    "Trajectories",
+    "WgfinnError",
+    "add_noise",
+    "load",
+    "save",
+    "split",
+    "systems",
+]

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +22,9 @@ import pydantic
 
 from wgfinn._errors import ArtefactError, InputError
 from wgfinn._spec import Spec
+from wgfinn._types import Array
 from wgfinn.data import Scales, Trajectories, atomic_write
+from wgfinn.integrate import rollout
 from wgfinn.models import (
     AbstractField,
     ModelSpec,
@@ -51,7 +54,8 @@ class DataManifest(Spec):
     digest: str
     runs: int
     samples: int
-    longest_duration: float
+    step: float
+    """The median time step, the longest that `simulate` takes."""
 
 
 class Manifest(Spec):
@@ -98,6 +102,28 @@ class Model:
         inner = jax.tree.map(lambda leaf: jnp.asarray(leaf, "float64"), member(self.fields, index))
         return RescaledField(inner, *(jnp.asarray(v, "float64") for v in (scales.shift, scales.scale, scales.time)))
 
+    def simulate(
+        self, x0: np.ndarray, t: np.ndarray, *, integrator: str = "rk23", index: int | None = None
+    ) -> np.ndarray:
+        """Trajectories `(traj, time, state)` from `x0` `(traj, state)` at the times `t`, in double precision.
+
+        "rk23" takes steps no longer than the data's own, however far apart the times are.
+        """
+        substeps = max(1, math.ceil(float(np.diff(t).max()) / self.manifest.data.step * (1 - 1e-6)))
+        with jax.enable_x64(True):
+            return np.asarray(_rollouts(self.field(index), jnp.asarray(x0), jnp.asarray(t), integrator, substeps))
+
+
+@eqx.filter_jit
+def _rollouts(field: AbstractField, x0: Array, t: Array, integrator: str, substeps: int) -> Array:
+    return jax.vmap(lambda start: rollout(field, start, t, integrator, substeps=substeps))(x0)
+
+
+def first_loss(trajectories: np.ndarray) -> list[tuple[int, int]]:
+    """Which trajectories left the finite range, and at which time index: (trajectory, index) pairs."""
+    sound = np.isfinite(trajectories).all(axis=-1)
+    return [(int(i), int(np.argmin(sound[i]))) for i in np.flatnonzero(~sound.all(axis=-1))]
+
 
 def serve_index(losses: list[float]) -> int:
     """The member of lowest loss; members that are not finite come last."""
@@ -109,7 +135,7 @@ def describe_data(trajectories: Trajectories) -> DataManifest:
         digest=trajectories.digest(),
         runs=len(trajectories),
         samples=sum(len(run.t) for run in trajectories.runs),
-        longest_duration=max(run.duration for run in trajectories.runs),
+        step=float(np.median(np.concatenate([np.diff(run.t) for run in trajectories.runs]))),
     )
 
 

@@ -11,6 +11,4 @@ Tree = TypeVar("Tree")
 
 def in_double(tree: Tree) -> Tree:
     """The same field with its weights as doubles; call it where x64 is enabled."""
-    return jax.tree.map(
-        lambda leaf: jnp.asarray(leaf, jnp.float64) if eqx.is_inexact_array(leaf) else leaf, tree
-    )
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64) if eqx.is_inexact_array(leaf) else leaf, tree)

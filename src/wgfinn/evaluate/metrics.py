@@ -123,9 +123,7 @@ def prediction_errors(trajectories: Trajectories, predictions: Sequence[Any]) ->
         per_run=dict(zip(trajectories.run_names, per_run.tolist(), strict=True)),
         median_run=float(np.median(per_run)),
         diverged=tuple(
-            name
-            for name, x in zip(trajectories.run_names, predictions, strict=True)
-            if not np.all(np.isfinite(x))
+            name for name, x in zip(trajectories.run_names, predictions, strict=True) if not np.all(np.isfinite(x))
         ),
     )
 

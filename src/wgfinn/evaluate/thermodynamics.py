@@ -104,9 +104,7 @@ def _potentials(
 
 
 @eqx.filter_jit
-def _natural_variations(
-    field: AbstractField, x: Float[Array, "state point"], sigma: State
-) -> tuple[Scalar, Scalar]:
+def _natural_variations(field: AbstractField, x: Float[Array, "state point"], sigma: State) -> tuple[Scalar, Scalar]:
     def variation(gradient: Float[Array, "state point"]) -> Scalar:
         return jnp.sqrt(jnp.mean(jnp.sum((sigma[:, None] * gradient) ** 2, axis=0)))
 

@@ -14,14 +14,16 @@ Integrator = Literal["rk23", "accurate"]
 INTEGRATORS: tuple[str, ...] = get_args(Integrator)
 
 
-def rollout(field: Field, x0: State, t: Float[Array, " time"], integrator: str = "rk23") -> Float[Array, "time state"]:
+def rollout(
+    field: Field, x0: State, t: Float[Array, " time"], integrator: str = "rk23", *, substeps: int = 1
+) -> Float[Array, "time state"]:
     """The trajectory of x' = field(x) from `x0`, at the times `t` (`t[0]` is the time of `x0`).
 
-    "rk23" takes one step of the paper's scheme per sample; "accurate" controls its error
+    "rk23" takes `substeps` steps of the paper's scheme per sample; "accurate" controls its error
     (relative 1e-10). States that could not be reached are NaN or infinite, never an exception.
     """
     if integrator == "rk23":
-        return rollout_fixed(field, x0, t)
+        return rollout_fixed(field, x0, t, substeps=substeps)
     if integrator == "accurate":
         return rollout_adaptive(field, x0, t, rtol=1e-10, atol=1e-12)
     raise InputError(f"integrator={integrator!r} is unknown; choose one of {', '.join(INTEGRATORS)}.")

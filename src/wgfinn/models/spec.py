@@ -26,7 +26,9 @@ class ModelSpec(Spec):
     rows: int | None = Key(
         default=None, ge=1, description="skew matrices per bracket; the number of states if not given"
     )
-    initialisation: Initialisation = Key("unit", description="'paper' as in GFINN's code; 'unit' for standardised data")
+    initialisation: Initialisation = Key(
+        default="unit", description="'paper' as in GFINN's code; 'unit' for standardised data"
+    )
 
 
 def build(spec: ModelSpec, n_states: int, *, key: PRNGKeyArray) -> AbstractField:

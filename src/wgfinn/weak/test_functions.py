@@ -53,8 +53,9 @@ class TestFunctionSpec(Spec):
 
     @property
     def shared(self) -> int:
-        r"""Samples shared by neighbours, $\lfloor \ell (1 - \sqrt{1 - s^{1/p}}) \rfloor$."""
-        return math.floor(self.width * (1 - math.sqrt(1 - self.overlap ** (1 / self.degree))))
+        r"""Samples shared by neighbours, $\lfloor \ell (1 - \sqrt{1 - s^{1/p}}) \rfloor$; never all of them."""
+        shared = math.floor(self.width * (1 - math.sqrt(1 - self.overlap ** (1 / self.degree))))
+        return min(shared, self.width - 1)
 
     @property
     def stride(self) -> int:
@@ -64,10 +65,11 @@ class TestFunctionSpec(Spec):
     def count(self, n_times: int) -> int:
         r"""Windows in a record, $1 + \lfloor (n - \ell) / (\ell - \ell_{overlap}) \rfloor$."""
         if n_times < self.width:
+            narrower = f"Choose a width of at most {n_times}, or leave" if n_times >= SMALLEST_WIDTH else "Leave"
             raise InputError(
                 f"a record of {n_times} samples is shorter than the support of the test functions: with "
                 f"width = {self.width} the smallest legal record has {self.width} samples. "
-                f"Choose a width of at most {n_times}, or leave this run out."
+                f"{narrower} this run out."
             )
         return 1 + (n_times - self.width) // self.stride
 
@@ -82,5 +84,6 @@ class TestFunctionSpec(Spec):
         return inside**self.degree, slope
 
     def narrowed(self, n_times: int) -> "TestFunctionSpec":
-        """The same family, no wider than a record of `n_times` samples."""
-        return self if n_times >= self.width else self.model_copy(update={"width": n_times})
+        """The same family, no wider than a record of `n_times` samples (nor narrower than is legal)."""
+        width = max(n_times, SMALLEST_WIDTH)
+        return self if width >= self.width else self.model_copy(update={"width": width})

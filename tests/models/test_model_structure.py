@@ -1,0 +1,190 @@
+"""The GENERIC structure at rounding level, for any weights, in any coordinates.
+
+It is claimed by construction, so it is checked against machine epsilon times the product of the factors'
+norms: $|q|^2 |B| |g|$ for a Poisson bracket with rows $q$, core $B$ and annihilated gradient $g$.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wgfinn.models import ModelSpec, RescaledField, annihilator, build
+
+N_STATES, BATCH = 5, 7
+FACTOR = 100
+SPECS = {
+    form: ModelSpec(layers=3, width=8, rows=4, entropy=form, initialisation="unit")
+    for form in ("affine", "neural")
+}
+
+seeds = st.integers(0, 2**31 - 1)
+weight_exponents = st.floats(-3, 3)
+state_exponents = st.floats(-3, 3)
+examples = settings(deadline=None, max_examples=25)
+
+
+def cast(tree, dtype):
+    return jax.tree.map(lambda leaf: leaf.astype(dtype), tree)
+
+
+@eqx.filter_jit
+def random_field(form, seed, scale, dtype):
+    """Fresh weights times `scale`; biases, which start at zero, are drawn too."""
+    of_weights, of_biases = jax.random.split(jax.random.key(seed))
+    field = build(SPECS[form], N_STATES, key=of_weights)
+    leaves, tree = jax.tree.flatten(field)
+    keys = jax.random.split(of_biases, len(leaves))
+    drawn = [leaf + 0.3 * jax.random.normal(k, leaf.shape) for leaf, k in zip(leaves, keys, strict=True)]
+    return cast(jax.tree.unflatten(tree, [scale * leaf for leaf in drawn]), dtype)
+
+
+@eqx.filter_jit
+def random_states(seed, scale, dtype):
+    return (scale * jax.random.normal(jax.random.key(seed), (N_STATES, BATCH))).astype(dtype)
+
+
+@eqx.filter_jit
+def parts(field, x):
+    """Velocity, gradients and matrices at every state of a batch, batch axis first."""
+    each = x.T
+    return {
+        "f": field(x).T,
+        "of_energy": field.energy_gradient(x).T,
+        "of_entropy": field.entropy_gradient(x).T,
+        "poisson": jax.vmap(field.poisson)(each),
+        "friction": jax.vmap(field.friction)(each),
+    }
+
+
+@eqx.filter_jit
+def bounds(field, x):
+    """Products of the factors' norms: of L, of M, in double precision so that they cannot overflow."""
+    field, x = cast(field, "float64"), x.astype("float64")
+
+    def one(x):
+        poisson_rows = annihilator(field.reversible.generators, field.entropy_gradient(x))
+        friction_rows = annihilator(field.irreversible.generators, field.energy_gradient(x))
+        # What a row is made of, not what is left of it: terms may cancel.
+        of_poisson = _norm(field.reversible.generators) * _norm(field.entropy_gradient(x))
+        of_friction = _norm(field.irreversible.generators) * _norm(field.energy_gradient(x))
+        assert poisson_rows.shape == friction_rows.shape == (4, N_STATES)
+        return (
+            of_poisson**2 * 2 * _norm(field.reversible.core(x)),
+            of_friction**2 * _norm(field.irreversible.core(x)) ** 2,
+        )
+
+    return jax.vmap(one)(x.T)
+
+
+def _norm(array):
+    return jnp.sqrt(jnp.sum(array**2))
+
+
+def norms(rows):
+    return np.sqrt(np.sum(np.asarray(rows, np.float64) ** 2, axis=-1))
+
+
+def in_double(tree):
+    return {name: np.asarray(value, np.float64) for name, value in tree.items()}
+
+
+def assert_structure(p, of_poisson, of_friction, dtype):
+    """`p` as from `parts`; the bounds are those of the matrices, one number per state."""
+    for name, value in p.items():
+        assert np.isfinite(value).all(), name
+    eps, tiny = FACTOR * float(jnp.finfo(dtype).eps), float(jnp.finfo(dtype).tiny)
+    of_energy, of_entropy = norms(p["of_energy"]), norms(p["of_entropy"])
+    transposed = {name: np.swapaxes(p[name], 1, 2) for name in ("poisson", "friction")}
+
+    def largest(x):
+        return np.abs(x).reshape(len(x), -1).max(axis=1)
+
+    def small(x, bound):
+        np.testing.assert_array_less(largest(x), eps * bound + FACTOR * tiny)
+
+    small(p["poisson"] + transposed["poisson"], of_poisson)
+    small(p["friction"] - transposed["friction"], of_friction)
+    small(-np.minimum(np.linalg.eigvalsh((p["friction"] + transposed["friction"]) / 2), 0), of_friction)
+    small(np.einsum("bij,bj->bi", p["poisson"], p["of_entropy"]), of_poisson * of_entropy)
+    small(np.einsum("bij,bj->bi", p["friction"], p["of_energy"]), of_friction * of_energy)
+
+    velocity = of_poisson * of_energy + of_friction * of_entropy
+    expected = np.einsum("bij,bj->bi", p["poisson"], p["of_energy"])
+    expected += np.einsum("bij,bj->bi", p["friction"], p["of_entropy"])
+    small(p["f"] - expected, velocity)
+
+    # The rates along a solution: energy is kept, entropy does not fall.
+    small(np.sum(p["of_energy"] * p["f"], axis=1), of_energy * velocity)
+    small(-np.minimum(np.sum(p["of_entropy"] * p["f"], axis=1), 0), of_entropy * velocity)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("form", ["affine", "neural"])
+@examples
+@given(seed=seeds, weights=weight_exponents, states=state_exponents)
+def test_structure_for_any_weights(form, dtype, seed, weights, states):
+    field = random_field(form, seed, 10.0**weights, dtype)
+    x = random_states(seed, 10.0**states, dtype)
+    p = parts(field, x)
+    assert all(value.dtype == dtype for value in p.values())
+    assert_structure(in_double(p), *(np.asarray(b) for b in bounds(field, x)), dtype)
+
+
+@eqx.filter_jit
+def random_scales(seed, time, dtype):
+    for_shift, for_scale = jax.random.split(jax.random.key(seed))
+    scale = 10.0 ** jax.random.uniform(for_scale, (N_STATES,), minval=-4.0, maxval=4.0)
+    shift = scale * jax.random.normal(for_shift, (N_STATES,))
+    return cast((shift, scale, jnp.asarray(time)), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("form", ["affine", "neural"])
+@examples
+@given(seed=seeds, weights=st.floats(-2, 1), time=st.floats(-3, 3))
+def test_structure_survives_other_coordinates(form, dtype, seed, weights, time):
+    r"""Scales from 1e-4 to 1e4. Entry (i, j) is measured in units of $D_i D_j / t_c$, entry i of a gradient
+    in units of $1 / D_i$: coordinates in which the inner bounds hold."""
+    inner = random_field(form, seed, 10.0**weights, dtype)
+    field = RescaledField(inner, *random_scales(seed, 10.0**time, dtype))
+    z = random_states(seed, 1.0, dtype)
+    x = field.scale[:, None] * z + field.shift[:, None]
+    p = in_double(parts(field, x))
+    scale, unit = np.asarray(field.scale, np.float64), float(field.time)
+    p["f"] = p["f"] / scale * unit
+    for name in ("of_energy", "of_entropy"):
+        p[name] = p[name] * scale
+    for name in ("poisson", "friction"):
+        p[name] = p[name] / np.outer(scale, scale) * unit
+    assert_structure(p, *(np.asarray(b) for b in bounds(inner, field.inward(x))), dtype)
+
+
+def test_rescaled_parts_follow_the_chain_rule(key):
+    """E_x(x) = E_z(z), f_x = D f_z / t_c, and the gradient is that of the energy in x."""
+    inner = random_field("neural", 3, 1.0, "float64")
+    scale = jnp.array([1e-2, 1.0, 3.0, 50.0, 0.5])
+    field = RescaledField(inner, shift=jnp.arange(5.0), scale=scale, time=jnp.asarray(2.5))
+    z = jax.random.normal(key, (N_STATES,))
+    x = scale * z + jnp.arange(5.0)
+    np.testing.assert_allclose(field(x), scale * inner(z) / 2.5, rtol=1e-12)
+    for name in ("energy", "entropy"):
+        of_x, gradient = getattr(field, name), getattr(field, f"{name}_gradient")
+        np.testing.assert_allclose(of_x(x), getattr(inner, name)(z), rtol=1e-12)
+        np.testing.assert_allclose(gradient(x), jax.grad(of_x)(x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["affine", "neural"])
+def test_generators_count_by_their_skew_part(form):
+    """Only the strictly upper triangle acts (spec, section 5)."""
+    field = random_field(form, 0, 1.0, "float64")
+    x = random_states(0, 1.0, "float64")
+    changed = eqx.tree_at(
+        lambda f: (f.reversible.generators, f.irreversible.generators),
+        field,
+        replace_fn=lambda g: g + jnp.tril(jnp.ones_like(g)),
+    )
+    np.testing.assert_array_equal(changed(x), field(x))
