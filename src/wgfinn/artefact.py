@@ -121,7 +121,7 @@ def _rollouts(field: AbstractField, x0: Array, t: Array, integrator: str, subste
 
 def first_loss(trajectories: np.ndarray) -> list[tuple[int, int]]:
     """Which trajectories left the finite range, and at which time index: (trajectory, index) pairs."""
-    sound = np.isfinite(trajectories).all(axis=-1)
+    sound = np.all(np.isfinite(trajectories), axis=-1)
     return [(int(i), int(np.argmin(sound[i]))) for i in np.flatnonzero(~sound.all(axis=-1))]
 
 

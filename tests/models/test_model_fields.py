@@ -5,6 +5,7 @@ import re
 
 import equinox as eqx
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -34,10 +35,11 @@ from wgfinn.models import (
         pytest.param(8, 5, 80, "neural", 92194, id="Vlasov-Poisson"),
     ],
 )
-def test_parameter_counts_of_the_paper(n_states, layers, width, entropy, count):
+def test_parameter_counts_of_the_paper(n_states, layers, width, entropy, count, key):
     """Spec, section 5; the paper prints the same four numbers."""
     spec = ModelSpec(layers=layers, width=width, entropy=entropy)
-    assert parameter_count(eqx.filter_eval_shape(build, spec, n_states, key=jax.random.key(0))) == count
+    field = jax.jit(lambda key: build(spec, n_states, key=key))(key)
+    assert parameter_count(field) == count
 
 
 def test_other_coordinates_add_no_parameters(key):
@@ -53,23 +55,25 @@ FORMS = list(itertools.product(["affine", "neural"], repeat=2))
 @pytest.mark.parametrize(("energy", "entropy"), FORMS)
 def test_batch_equals_each_state_alone(energy, entropy, key):
     """Two batch axes; the sums may be ordered differently, so to rounding."""
-    inner = build(ModelSpec(layers=3, width=6, energy=energy, entropy=entropy), 3, key=key)
-    outer = RescaledField(
-        inner, shift=jnp.ones(3), scale=jnp.array([1.0, 10.0, 0.1]), time=jnp.asarray(2.0)
-    )
-    x = jax.random.normal(key, (3, 4, 2))
-    for field in (inner, outer):
-        for part in (
-            field,
-            field.energy,
-            field.entropy,
-            field.energy_gradient,
-            field.entropy_gradient,
-        ):
-            alone = jax.vmap(jax.vmap(part, -1, -1), -1, -1)(x)
-            batched = part(x)
-            assert batched.shape == alone.shape
-            np.testing.assert_allclose(batched, alone, rtol=1e-12, atol=1e-14)
+    spec = ModelSpec(layers=2, width=6, energy=energy, entropy=entropy)
+
+    @jax.jit
+    def both_ways(key):
+        inner = build(spec, 3, key=key)
+        outer = RescaledField(
+            inner, shift=jnp.ones(3), scale=jnp.array([1.0, 10.0, 0.1]), time=jnp.asarray(2.0)
+        )
+        x = jax.random.normal(key, (3, 4, 2))
+        parts = (
+            part
+            for field in (inner, outer)
+            for part in (field, field.energy, field.entropy, field.energy_gradient, field.entropy_gradient)
+        )
+        return [(part(x), jax.vmap(jax.vmap(part, -1, -1), -1, -1)(x)) for part in parts]
+
+    for batched, alone in both_ways(key):
+        assert batched.shape == alone.shape
+        np.testing.assert_allclose(batched, alone, rtol=1e-12, atol=1e-14)
 
 
 def test_plain_field_takes_batches(key):
@@ -96,26 +100,26 @@ def test_plain_field_has_no_thermodynamics(part, what, key):
 
 
 @pytest.mark.parametrize("kind", [PoissonBracket, FrictionBracket])
-@pytest.mark.parametrize("rows", [3, 16, 17, 24])
-@pytest.mark.parametrize("batched", [(True, True), (False, True), (True, False), (False, False)])
-def test_action_equals_matrix_times_vector(kind, rows, batched, key):
+@pytest.mark.parametrize("rows", [3, 16, 17])
+def test_action_equals_matrix_times_vector(kind, rows, key):
     """Sixteen rows are the last that act entry by entry; gradients may be the same for all states."""
     n_states, n = 5, 6
-    bracket = kind(n_states, rows=rows, layers=2, width=4, initialisation="unit", key=key)
-    for_x, *for_gradients = jax.random.split(key, 3)
-    x = jax.random.normal(for_x, (n_states, n))
-    annihilated, vector = (
-        jax.random.normal(k, (n_states, n) if own else (n_states,))
-        for k, own in zip(for_gradients, batched, strict=True)
-    )
-    actual = bracket.apply(x, annihilated, vector)
-    matrices = jax.vmap(bracket.matrix, (-1, -1 if batched[0] else None))(x, annihilated)
-    spread = vector.T if batched[1] else jnp.tile(vector, (n, 1))
-    expected = jnp.einsum("bij,bj->ib", matrices, spread)
-    scale = float(jnp.abs(matrices).max() * jnp.abs(vector).max()) * n_states
-    np.testing.assert_allclose(actual, expected, atol=100 * 2.2e-16 * scale)
-    one = bracket.apply(x[:, 0], annihilated[:, 0] if batched[0] else annihilated, spread[0])
-    np.testing.assert_allclose(one, expected[:, 0], atol=100 * 2.2e-16 * scale)
+
+    def both_ways(key):
+        bracket = kind(n_states, rows=rows, layers=2, width=4, initialisation="unit", key=key)
+        x, *gradients = jax.random.normal(key, (3, n_states, n))
+        for own in itertools.product([True, False], repeat=2):
+            annihilated, vector = (g if each else g[:, 0] for g, each in zip(gradients, own, strict=True))
+            axes = tuple(-1 if each else None for each in own)
+            matrices = jax.vmap(bracket.matrix, (-1, axes[0]))(x, annihilated)
+            expected = jax.vmap(jnp.matmul, (0, axes[1]), -1)(matrices, vector)
+            one_by_one = jax.vmap(bracket.apply, (-1, *axes), -1)(x, annihilated, vector)
+            yield bracket.apply(x, annihilated, vector), one_by_one, expected, jnp.abs(matrices).max()
+
+    for batched, one_by_one, expected, size in jax.jit(lambda key: list(both_ways(key)))(key):
+        rounding = 100 * 2.2e-16 * float(size) * n_states
+        np.testing.assert_allclose(batched, expected, atol=rounding)
+        np.testing.assert_allclose(one_by_one, expected, atol=rounding)
 
 
 def test_matrices_against_the_formulas(key):
@@ -149,8 +153,9 @@ def test_neural_gradient_against_differences(key):
     """Central differences with h = 1e-6: rounding 1e-16 / h = 1e-10."""
     potential = NeuralPotential(3, layers=3, width=5, initialisation="unit", key=key)
     x, h = jax.random.normal(key, (3,)), 1e-6
-    differences = [(potential(x + h * e) - potential(x - h * e)) / (2 * h) for e in jnp.eye(3)]
-    np.testing.assert_allclose(potential.gradient(x), differences, atol=1e-8)
+    shifted = x[:, None] + h * jnp.concatenate([jnp.eye(3), -jnp.eye(3)], axis=1)
+    above, below = np.split(np.asarray(potential(shifted)), 2)
+    np.testing.assert_allclose(potential.gradient(x), (above - below) / (2 * h), atol=1e-8)
 
 
 def test_perceptron_against_numpy(key):
@@ -191,7 +196,7 @@ def _sizes(jaxpr):
     for equation in jaxpr.eqns:
         for variable in equation.outvars:
             yield int(np.prod(variable.aval.shape))
-        for inner in jax.core.jaxprs_in_params(equation.params):
+        for inner in jax.extend.core.jaxprs_in_params(equation.params):
             yield from _sizes(inner)
 
 

@@ -5,7 +5,7 @@ numpy float64. What does not: integration, known systems, test functions and any
 """
 
 from wgfinn.data.atomic import atomic_write
-from wgfinn.data.files import load, save
+from wgfinn.data.files import load, load_start_states, save
 from wgfinn.data.noise import add_noise, state_std
 from wgfinn.data.scales import Scales
 from wgfinn.data.split import split
@@ -19,6 +19,7 @@ __all__ = [
     "as_trajectories",
     "atomic_write",
     "load",
+    "load_start_states",
     "save",
     "split",
     "state_std",

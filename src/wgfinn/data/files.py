@@ -323,3 +323,37 @@ def _write_csv(trajectories: Trajectories, path: Path) -> None:
 
 READERS: dict[str, Callable[[Path], Trajectories]] = {".csv": _read_csv, ".npz": _read_npz}
 WRITERS: dict[str, Callable[[Trajectories, Path], None]] = {".csv": _write_csv, ".npz": _write_npz}
+
+
+def load_start_states(path: str | os.PathLike[str], names: tuple[str, ...]) -> tuple[np.ndarray, list[str]]:
+    """Start states `(traj, state)` in the order of `names`, and a name for each.
+
+    A CSV without a time column holds one start state a row, its columns named after the states (`run` optional);
+    from any other file of trajectories the first state of each run is taken.
+    """
+    source = Path(path)
+    if source.suffix.lower() == ".csv" and source.is_file():
+        header, frame = _csv_frame(source)
+        if _column(header, TIME_COLUMNS) is None:
+            return _csv_start_states(source, header, frame, names)
+    trajectories = load(source)
+    columns = [_state_index(source, name, trajectories.names) for name in names]
+    return np.stack([run.x[0, columns] for run in trajectories.runs]), list(trajectories.run_names)
+
+
+def _csv_start_states(
+    path: Path, header: list[str], frame: pd.DataFrame, names: tuple[str, ...]
+) -> tuple[np.ndarray, list[str]]:
+    known = [_split_heading(heading)[0] for heading in header]
+    columns = [header[_state_index(path, name, tuple(known))] for name in names]
+    if frame.empty:
+        raise InputError(f"{path}: holds no start state; give one row for each.")
+    run_column = _column(header, RUN_COLUMNS)
+    run_names = [str(k) for k in range(len(frame))] if run_column is None else frame[run_column].astype(str).tolist()
+    return np.stack([_csv_numbers(path, frame, column) for column in columns], axis=1), run_names
+
+
+def _state_index(path: Path, name: str, known: tuple[str, ...]) -> int:
+    if name not in known:
+        raise InputError(f"{path}: the state {name!r} of the model is missing; the file has {', '.join(known)}.")
+    return known.index(name)

@@ -262,9 +262,9 @@ def _draw_potential(
         low, high = 2 * low - high, 2 * high - low
         decisive = [truth]
     else:
-        # All start at 0; one that goes twenty times as far as the calmest leaves the panel.
+        # All start at 0; one that goes five times as far as the calmest leaves the panel.
         calmest = min((_largest(values) for values in learnt.values()), default=0.0)
-        high = 20 * max(calmest, narrowest)
+        high = 5 * max(calmest, narrowest)
         low, decisive = -high, [np.zeros(1)]
     decisive += [np.clip(values, low, high) for values in learnt.values()]
     axes.set_ylim(*_range(np.concatenate(decisive), narrowest))

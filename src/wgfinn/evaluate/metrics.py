@@ -113,7 +113,7 @@ class Errors:
     """Names of the runs whose prediction is not finite throughout."""
 
 
-def prediction_errors(trajectories: Trajectories, predictions: Sequence[Any]) -> Errors:
+def prediction_errors(trajectories: Trajectories, predictions: Any) -> Errors:
     """Errors of predictions, one `(time, state)` array a run, against the runs of `trajectories`."""
     errors = relative_l2([run.x for run in trajectories.runs], predictions)
     per_run = np.mean(errors, axis=1)

@@ -1,6 +1,5 @@
 """Does a learnt field obey the two laws, along its rollouts and at the states of the data?"""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -49,7 +48,7 @@ def thermodynamic_checks(
     trajectories: Trajectories,
     integrator: str = "rk23",
     *,
-    simulated: Sequence[Any] | None = None,
+    simulated: Any = None,
     max_states: int = 2000,
 ) -> ThermodynamicChecks | None:
     """Energy, entropy and brackets of a field in double precision; None for a field without them.

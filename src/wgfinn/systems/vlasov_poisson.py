@@ -25,7 +25,7 @@ from wgfinn.systems.vlasov_solver import (
 )
 
 POINTS = ("interpolated", "nodes")
-_POINTS = 8
+_STATES = 8
 _NODE_STRIDE = 7
 # On a CPU a run costs about the same in chunks of 8 to 32, so 16 loses little when interrupted; a GPU
 # computes all 440 in less time than their program takes to compile.
@@ -76,7 +76,7 @@ class VlasovPoisson:
     """Speed of the two beams."""
 
     description: ClassVar[str] = "electric field of a Vlasov-Poisson two-stream instability at eight points"
-    state_names: ClassVar[tuple[str, ...]] = tuple(f"E{i}" for i in range(1, _POINTS + 1))
+    state_names: ClassVar[tuple[str, ...]] = tuple(f"E{i}" for i in range(1, _STATES + 1))
     units: ClassVar[tuple[str, ...]] = ()
     train_fraction: ClassVar[float] = 0.975
 
@@ -104,7 +104,7 @@ class VlasovPoisson:
             raise InputError(f"points={self.points!r} is unknown; choose {' or '.join(POINTS)}.")
         if self.cells < 16 or self.cells % 2:
             raise InputError(f"cells={self.cells} must be an even number of at least 16.")
-        if self.points == "nodes" and self.cells != _NODE_STRIDE * (_POINTS + 1) + 1:
+        if self.points == "nodes" and self.cells != _NODE_STRIDE * (_STATES + 1) + 1:
             raise InputError(f"points='nodes' means node 7i of 64, but cells={self.cells}; use 'interpolated'.")
         if self.drop_last >= self.temperature_count * self.wavenumber_count:
             raise InputError(f"drop_last={self.drop_last} leaves none of the grid's runs.")
@@ -122,7 +122,7 @@ class VlasovPoisson:
 
     @property
     def dimension(self) -> int:
-        return _POINTS
+        return _STATES
 
     @property
     def grid(self) -> Grid:
@@ -238,10 +238,10 @@ class VlasovPoisson:
 
     def _observation(self) -> np.ndarray:
         """The matrix `(point, x)` from the field at the nodes to the eight states."""
-        numbers = np.arange(1, _POINTS + 1)
+        numbers = np.arange(1, _STATES + 1)
         if self.points == "nodes":
             return np.eye(self.cells)[_NODE_STRIDE * numbers]
-        return interpolation_matrix(self.cells, 2 * np.pi * numbers / (_POINTS + 1))
+        return interpolation_matrix(self.cells, 2 * np.pi * numbers / (_STATES + 1))
 
     def _cached_states(self, pairs: np.ndarray, progress: Progress | None) -> np.ndarray:
         whole = self._cache_path("set", pairs)
@@ -270,7 +270,7 @@ class VlasovPoisson:
             yield states
 
     def _shape(self, pairs: np.ndarray) -> tuple[int, int, int]:
-        return len(pairs), len(self.times()), _POINTS
+        return len(pairs), len(self.times()), _STATES
 
     def _cache_path(self, part: str, pairs: np.ndarray) -> Path:
         settings = {

@@ -1,0 +1,38 @@
+"""What all commands share: the application, the consoles, common arguments."""
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Learn thermodynamically consistent equations of motion, x' = L∇E + M∇S, from noisy trajectories.",
+)
+output = Console(soft_wrap=True, highlight=False)
+messages = Console(stderr=True, soft_wrap=True, highlight=False)
+
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="Trajectories: .npz (t, x, names) or .csv (run, time, states).")
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder made by `wgfinn fit`, or a model file.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, for machines.")]
+
+
+def print_json(value: Any) -> None:
+    """One JSON value on standard output; numbers that are not finite become null."""
+    print(json.dumps(finite(value)))
+
+
+def finite(value: Any) -> Any:
+    """JSON has no infinity: numbers that are not finite become None."""
+    if isinstance(value, dict):
+        return {k: finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(v) for v in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,127 @@
+"""`wgfinn fit` and `wgfinn resume`."""
+
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import jax
+import numpy as np
+import typer
+
+from wgfinn._errors import ArtefactError, InputError
+from wgfinn._spec import parse
+from wgfinn.artefact import Model
+from wgfinn.cli.app import Data, Json, app, messages, output, print_json
+from wgfinn.cli.progress import fit_summary, training_bar
+from wgfinn.data import Trajectories, load
+from wgfinn.estimator import make_spec
+from wgfinn.fitting import CHECKPOINT_FILE, MODEL_FILE, SETTINGS_FILE, FitSpec, fit
+
+
+class Method(StrEnum):
+    weak = "weak"
+    strong = "strong"
+
+
+@app.command(name="fit")
+def fit_command(
+    data: Data,
+    out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for model, settings, metrics and checkpoints.")],
+    method: Annotated[Method | None, typer.Option(help="Weak form (robust to noise), or one-step predictions.")] = None,
+    members: Annotated[int | None, typer.Option(help="Models in the ensemble, trained side by side.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the first member.")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE.toml", help="All other settings.")] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 60.0,
+    as_json: Json = False,
+) -> None:
+    """Learn a GENERIC model, x' = L∇E + M∇S, from trajectories.
+
+    Ctrl-C stops early and leaves a usable model; `wgfinn resume RUN` then goes on to the same end as an uninterrupted
+    training. An option given here wins over the same key of --config.
+
+    Example: wgfinn fit gas.npz --out runs/gas --members 5
+    """
+    spec = make_spec(config, method=None if method is None else method.value, members=members, steps=steps, seed=seed)
+    trajectories = load(data)
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out}: a file of this name exists; give a folder.")
+    if (out / MODEL_FILE).exists() or (out / CHECKPOINT_FILE).exists():
+        raise InputError(
+            f"--out {out}: this folder holds a run already; `wgfinn resume {out}` goes on with it, or choose another."
+        )
+    _fit(trajectories, spec, out, str(data.resolve()), checkpoint_seconds, as_json, resume=False)
+
+
+@app.command()
+def resume(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A folder made by `wgfinn fit`.")],
+    data: Annotated[Path | None, typer.Option(help="Where the data lie now, if they were moved.")] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Seconds between two checkpoints.")] = 60.0,
+    as_json: Json = False,
+) -> None:
+    """Go on with an interrupted training, to the same numbers as if it had not been interrupted."""
+    settings = run / SETTINGS_FILE
+    if not settings.exists() or not (run / CHECKPOINT_FILE).exists():
+        raise ArtefactError(f"{run}: no interrupted run here ({SETTINGS_FILE} and {CHECKPOINT_FILE} are missing).")
+    try:
+        content = tomllib.loads(settings.read_text())
+        origin = content["data"]
+        path = Path(origin["source"]) if data is None else data
+        digest = origin["digest"]
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise ArtefactError(f"{settings}: damaged ({error}).") from None
+    trajectories = load(path)
+    if trajectories.digest() != digest:
+        raise InputError(f"{path}: not the data this run began with; restore them, or name them with --data.")
+    spec = parse(FitSpec, content.get("fit", {}), str(settings))
+    _fit(trajectories, spec, run, str(path), checkpoint_seconds, as_json, resume=True)
+
+
+def _fit(
+    trajectories: Trajectories,
+    spec: FitSpec,
+    folder: Path,
+    source: str,
+    checkpoint_seconds: float,
+    as_json: bool,
+    *,
+    resume: bool,
+) -> None:
+    done = _steps_done(folder) if resume else 0
+    title = f"{spec.method} form, {spec.training.members} member{'s' if spec.training.members > 1 else ''}"
+    with jax.enable_x64(True), training_bar(messages, title, spec.training.steps, done) as observe:
+        model = fit(
+            trajectories,
+            spec,
+            folder=folder,
+            source=source,
+            observe=observe,
+            checkpoint_seconds=checkpoint_seconds,
+            resume=resume,
+        )
+    _report(model, spec, folder, as_json)
+
+
+def _steps_done(folder: Path) -> int:
+    with np.load(folder / CHECKPOINT_FILE, allow_pickle=False) as file:
+        return int(file["step"][0])
+
+
+def _report(model: Model, spec: FitSpec, folder: Path, as_json: bool) -> None:
+    lines = fit_summary(model, spec.training.steps)
+    if as_json:
+        manifest = model.manifest
+        print_json(
+            {
+                "model": str(folder / MODEL_FILE),
+                "served": manifest.served,
+                "steps_done": manifest.steps_done,
+                "members": [m.model_dump() for m in manifest.members],
+            }
+        )
+        return
+    for line in lines:
+        output.print(line, markup=False)
+    output.print(f"model: {folder / MODEL_FILE}", markup=False)
