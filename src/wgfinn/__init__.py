@@ -5,15 +5,12 @@ model = WGFINN().fit(x, t)            # x' = L ∇E + M ∇S, learnt in weak for
 model.simulate(x0, t), model.energy(x), model.friction(x)
 """
 
-from importlib import metadata
-
 from wgfinn import systems
 from wgfinn._errors import ArtefactError, InputError, WgfinnError
+from wgfinn._version import __version__
 from wgfinn.data import Trajectories, add_noise, load, save, split
 from wgfinn.estimator import GFINN, WGFINN
 from wgfinn.fitting import FitSpec
-
-__version__ = metadata.version("wgfinn")
 
 __all__ = [
     "GFINN",
@@ -23,6 +20,7 @@ __all__ = [
     "InputError",
     "Trajectories",
     "WgfinnError",
+    "__version__",
     "add_noise",
     "load",
     "save",

@@ -23,6 +23,7 @@ import pydantic
 from wgfinn._errors import ArtefactError, InputError
 from wgfinn._spec import Spec
 from wgfinn._types import Array
+from wgfinn._version import __version__
 from wgfinn.data import Scales, Trajectories, atomic_write
 from wgfinn.integrate import rollout
 from wgfinn.models import (
@@ -140,8 +141,8 @@ def describe_data(trajectories: Trajectories) -> DataManifest:
 
 
 def versions() -> dict[str, str]:
-    packages = ("wgfinn", "jax", "jaxlib", "equinox", "optax", "diffrax", "numpy")
-    return {"python": platform.python_version()} | {name: metadata.version(name) for name in packages}
+    packages = ("jax", "jaxlib", "equinox", "optax", "diffrax", "numpy")
+    return {"wgfinn": __version__, "python": platform.python_version()} | {p: metadata.version(p) for p in packages}
 
 
 def save_model(model: Model, path: Path) -> None:

@@ -36,9 +36,7 @@ def test_the_accurate_integrator():
 
 def test_default_is_the_scheme_of_the_paper():
     t = jnp.asarray(T)
-    np.testing.assert_array_equal(
-        rollout(decay_and_rotation, START, t), rollout(decay_and_rotation, START, t, "rk23")
-    )
+    np.testing.assert_array_equal(rollout(decay_and_rotation, START, t), rollout(decay_and_rotation, START, t, "rk23"))
 
 
 def test_unknown_integrator():

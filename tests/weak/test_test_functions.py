@@ -35,9 +35,7 @@ def test_window_against_the_product_form(width, degree):
     """C (t - a)^p (b - t)^p with C = ((b - a) / 2)^(-2p) is the same function (spec, section 6)."""
     values, _ = TestFunctionSpec(width=width, degree=degree).window()
     t, b = np.arange(float(width)), width - 1
-    np.testing.assert_allclose(
-        values, (t * (b - t)) ** degree / (b / 2) ** (2.0 * degree), rtol=1e-12, atol=1e-15
-    )
+    np.testing.assert_allclose(values, (t * (b - t)) ** degree / (b / 2) ** (2.0 * degree), rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(values, values[::-1], rtol=1e-12, atol=1e-15)
 
 

@@ -75,7 +75,9 @@ class WeakEquations(AbstractEquations):
         self.operator = WeakOperator(spec, longest, dtype)
         self.states = jnp.asarray(states, dtype)
         # In double precision: a long record's sums would otherwise lose what single precision keeps.
-        self.slopes = WeakOperator(spec, longest, "float64").integrate_slope(jnp.asarray(states)).astype(dtype)
+        with jax.enable_x64(True):
+            in_double = WeakOperator(spec, longest, "float64")
+            self.slopes = in_double.integrate_slope(jnp.asarray(states)).astype(dtype)
         self.steps = jnp.asarray([run.step for run in runs], dtype)[None, :, None]
         covered = np.stack([self.operator.covered(len(run.t)) for run in runs])
         self.exists = None if covered.all() else jnp.asarray(covered[None], dtype)

@@ -163,4 +163,6 @@ def _column(per_state: State, x: States) -> Array:
 
 def parameter_count(field: AbstractField) -> int:
     """Number of trainable numbers, counted as the paper does (unused generator entries included)."""
+    if isinstance(field, RescaledField):  # the scales come from the data
+        return parameter_count(field.inner)
     return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(field, eqx.is_inexact_array)))
