@@ -72,7 +72,9 @@ def main() -> None:
                 "least": min(times),
                 "most": max(times),
             }
-            print(json.dumps(result) if arguments.json else "  ".join(f"{k} {v}" for k, v in result.items()), flush=True)
+            print(
+                json.dumps(result) if arguments.json else "  ".join(f"{k} {v}" for k, v in result.items()), flush=True
+            )
 
 
 if __name__ == "__main__":

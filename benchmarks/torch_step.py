@@ -72,7 +72,7 @@ SHAPES: dict[str, tuple[int, ...]] = {
     "xi": (2, STATES, STATES, STATES),
 }
 
-# tanh by one exponential instead of the (twice as slow) library routine; fused multiply-adds.
+# tanh by one exponential instead of the slower library routine; fused multiply-adds.
 TUNED = {"cpp.use_decompose_tanh": True, "cpp.enable_floating_point_contract_flag": "fast"}
 
 Params = dict[str, Tensor]
@@ -369,9 +369,7 @@ def flat_step(loss: Callable, members: int) -> Callable:
 
 def optimiser(params: list[Tensor], fused: bool) -> torch.optim.AdamW:
     """AdamW as the training has it."""
-    return torch.optim.AdamW(
-        params, lr=LEARNING_RATE, betas=(BETA1, BETA2), eps=EPSILON, weight_decay=0.0, fused=fused
-    )
+    return torch.optim.AdamW(params, lr=LEARNING_RATE, betas=(BETA1, BETA2), eps=EPSILON, weight_decay=0.0, fused=fused)
 
 
 def compiled(variant: Variant, function: Callable) -> Callable:
@@ -491,9 +489,7 @@ def plain_gradient(problem: Problem, theta: Tensor, attention: Tensor, members: 
     blocks = theta.split(sizes(members))
     stacked = {k: b.view(members, *s) for b, (k, s) in zip(blocks, SHAPES.items(), strict=True)}
     attention = attention.double().view(members, STATES, 1)
-    results = [
-        plain_loss(problem, {k: v[m] for k, v in stacked.items()}, attention[m]) for m in range(members)
-    ]
+    results = [plain_loss(problem, {k: v[m] for k, v in stacked.items()}, attention[m]) for m in range(members)]
     gradient = torch.autograd.grad(sum(loss for loss, _ in results), theta)[0]
     return gradient, torch.stack([new for _, new in results])
 
@@ -597,9 +593,7 @@ def default_variants(device: str, members: int) -> tuple[str, ...]:
 
 
 def arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--members", type=int, default=1, help="members of the ensemble trained at once")
     parser.add_argument("--steps", type=int, default=50, help="steps per repeat")
     parser.add_argument("--repeats", type=int, default=5)

@@ -10,9 +10,9 @@ from wgfinn.losses import AttentionSpec, attention, mean_over_equations, state_w
 
 
 def residuals(*shape):
-    return np.random.default_rng(0).normal(size=shape) * np.logspace(-2, 2, shape[0]).reshape(
-        -1, *[1] * (len(shape) - 1)
-    )
+    """Normal draws whose states differ in size by four orders."""
+    rng = np.random.default_rng(0)
+    return np.stack([size * rng.normal(size=shape[1:]) for size in np.logspace(-2, 2, shape[0])])
 
 
 @pytest.mark.parametrize(

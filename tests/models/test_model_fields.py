@@ -207,8 +207,7 @@ def _sizes(jaxpr):
             yield from _sizes(inner)
 
 
-@pytest.mark.parametrize("entropy", ["affine", "neural"])
-@pytest.mark.parametrize("differentiated", [False, True])
+@pytest.mark.parametrize(("entropy", "differentiated"), [("affine", False), ("neural", False), ("neural", True)])
 def test_no_matrix_per_state_is_formed(entropy, differentiated):
     """d = 20, five rows, 1000 states: a matrix per state would hold 400,000 numbers; the rows hold 100,000.
 

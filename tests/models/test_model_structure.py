@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from wgfinn.models import ModelSpec, RescaledField, build
 
 N_STATES, BATCH = 5, 7
-FACTOR = 100
+FACTOR = 20
 SPECS = {
     form: ModelSpec(layers=2, width=8, rows=4, entropy=form, initialisation="unit") for form in ("affine", "neural")
 }

@@ -10,10 +10,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from wgfinn.artefact import Model
 from wgfinn.training import Observer, Record
 
+_LINE_SECONDS = 10.0
+
 
 @contextmanager
 def training_bar(console: Console, title: str, steps: int, done: int = 0) -> Iterator[Observer]:
-    """A live bar with loss, speed and time left; it shows at once, while the program still compiles."""
+    """A live bar with loss, speed and time left; it shows at once, while the program still compiles.
+
+    Where nobody can watch a bar (a log file), a line every ten seconds instead.
+    """
+    if not console.is_terminal:
+        yield _line_printer(console, title)
+        return
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -25,19 +33,49 @@ def training_bar(console: Console, title: str, steps: int, done: int = 0) -> Ite
     )
     with bar:
         task = bar.add_task(title, total=steps, completed=done, state="compiling")
-        first: Record | None = None
+        speed = _Speed()
 
         def observe(record: Record) -> None:
-            nonlocal first
-            speed = ""
-            if first is not None and record.seconds > first.seconds:
-                rate = (record.step - first.step) / (record.seconds - first.seconds)
-                speed = f"  {rate:,.0f} steps/s"
-            first = first or record
-            best = min((m.best_loss for m in record.members), default=math.nan)
-            bar.update(task, completed=record.step, state=f"loss {best:.3e}{speed}")
+            state = f"loss {_best_loss(record):.3e}  {speed(record):,.0f} steps/s"
+            bar.update(task, completed=record.step, state=state)
 
         yield observe
+
+
+def _line_printer(console: Console, title: str) -> Observer:
+    speed = _Speed()
+    due = 0.0
+
+    def observe(record: Record) -> None:
+        nonlocal due
+        rate = speed(record)
+        if record.seconds < due and record.step < record.steps:
+            return
+        left = (record.steps - record.step) / rate if rate > 0 else math.nan
+        console.print(
+            f"{title}: step {record.step:,} of {record.steps:,}, loss {_best_loss(record):.3e}, "
+            f"{rate:,.0f} steps/s, {left:.0f} s left",
+            markup=False,
+        )
+        due = record.seconds + _LINE_SECONDS
+
+    return observe
+
+
+class _Speed:
+    """Steps a second since the first record, which came when the program was compiled."""
+
+    def __init__(self) -> None:
+        self._first: Record | None = None
+
+    def __call__(self, record: Record) -> float:
+        first = self._first = self._first or record
+        seconds = record.seconds - first.seconds
+        return (record.step - first.step) / seconds if seconds > 0 else 0.0
+
+
+def _best_loss(record: Record) -> float:
+    return min((m.best_loss for m in record.members), default=math.nan)
 
 
 def fit_summary(model: Model, steps: int) -> list[str]:

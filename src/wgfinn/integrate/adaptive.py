@@ -30,9 +30,7 @@ def rollout_adaptive(
         dt0=None,
         y0=x0,
         saveat=diffrax.SaveAt(ts=t),
-        stepsize_controller=diffrax.ClipStepSizeController(
-            diffrax.PIDController(rtol=rtol, atol=atol), step_ts=t
-        ),
+        stepsize_controller=diffrax.ClipStepSizeController(diffrax.PIDController(rtol=rtol, atol=atol), step_ts=t),
         max_steps=max_steps,
         throw=False,
     )

@@ -69,8 +69,10 @@ class WeakEquations(AbstractEquations):
             _require_room(run.name, len(run.t), spec)
         longest = max(len(run.t) for run in runs)
         # Padding repeats the last state, so the field is never asked about states that were not seen.
+        # Samples behind the last window weigh nothing and are left out.
+        seen = WeakOperator(spec, longest, dtype).length
         padded = np.stack([np.pad(run.x, ((0, longest - len(run.x)), (0, 0)), "edge") for run in runs])
-        states = np.moveaxis(padded, -1, 0)
+        states = np.moveaxis(padded[:, :seen], -1, 0)
         self.n_items = len(runs)
         self.operator = WeakOperator(spec, longest, dtype)
         self.states = jnp.asarray(states, dtype)

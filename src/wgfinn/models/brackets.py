@@ -12,6 +12,7 @@ from abc import abstractmethod
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from wgfinn._types import Array, Float, Matrix, PRNGKeyArray, State, States
 from wgfinn.models.mlp import MLP, Initialisation
@@ -116,14 +117,40 @@ class PoissonBracket(AbstractBracket):
 
     def apply(self, x: States, annihilated: Gradient, vector: Gradient) -> States:
         rows = annihilator(self.generators, annihilated)
-        core = _core_at(self, x)
         along = _times(rows, vector)
-        return _transposed_times(rows, _times(core, along) - _transposed_times(core, along))
+        return _transposed_times(rows, _skew_times(self._upper(x), along))
 
     def matrix(self, x: State, annihilated: State) -> Matrix:
         rows = annihilator(self.generators, annihilated)
-        core = _core_at(self, x)
-        return rows.T @ (core - core.T) @ rows
+        return rows.T @ _skew_matrix(self._upper(x), len(rows)) @ rows
+
+    def _upper(self, x: States) -> Float[Array, "pair *batch"]:
+        """The entries of B - Bᵀ above the diagonal, row by row: linear in B, so the last layer gives them directly."""
+        n_rows = self.generators.shape[0]
+        above, right = np.triu_indices(n_rows, 1)
+        upper, lower = above * n_rows + right, right * n_rows + above
+        return self.core.recombined(lambda part: part[upper] - part[lower])(x)
+
+
+def _skew_times(upper: Float[Array, "pair *batch"], vector: Float[Array, "row *batch"]) -> Float[Array, "row *batch"]:
+    """A skew matrix, given by its entries above the diagonal, times a vector."""
+    n_rows = len(vector)
+    if n_rows == 1:
+        return jnp.zeros_like(vector)
+    if vector.ndim == 1 or n_rows > _LARGEST_UNROLLED:
+        return _times(_skew_matrix(upper, n_rows), vector)
+    entries = jax.lax.split(upper, [1] * len(upper), axis=0)
+    factors = jax.lax.split(vector, [1] * n_rows, axis=0)
+    terms: list[list[Array]] = [[] for _ in range(n_rows)]
+    for entry, i, j in zip(entries, *np.triu_indices(n_rows, 1), strict=True):
+        terms[i].append(entry * factors[j])
+        terms[j].append(-(entry * factors[i]))
+    return jnp.concatenate([functools.reduce(operator.add, row) for row in terms])
+
+
+def _skew_matrix(upper: Float[Array, "pair *batch"], n_rows: int) -> Float[Array, "row row *batch"]:
+    half = jnp.zeros((n_rows, n_rows, *upper.shape[1:]), upper.dtype).at[np.triu_indices(n_rows, 1)].set(upper)
+    return half - jnp.swapaxes(half, 0, 1)
 
 
 class FrictionBracket(AbstractBracket):

@@ -54,6 +54,14 @@ class MLP(eqx.Module):
             x = jnp.tanh(_affine(weight, bias, x))
         return _affine(*last, x)
 
+    def recombined(self, combine: Callable[[Array], Array]) -> "MLP":
+        """The network whose outputs are linear combinations of these, taken once in the last layer's weights.
+
+        `combine` acts along axis 0, the outputs.
+        """
+        last = lambda mlp: (mlp.weights[-1], mlp.biases[-1])  # noqa: E731
+        return eqx.tree_at(last, self, tuple(combine(part) for part in last(self)))
+
 
 def _affine(weight: Array, bias: Array, x: Array) -> Array:
     return jnp.tensordot(weight, x, 1) + jnp.expand_dims(bias, tuple(range(1, x.ndim)))

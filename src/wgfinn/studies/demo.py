@@ -79,6 +79,7 @@ def run_demo(out: Path, *, noise: float, seed: int, bar: Bar, show: Callable[[An
     table = Table("system", "method", "test error, members", "median", "energy drift", "least dS", "|L∇S|", "|M∇E|")
     for name in SYSTEMS:
         system = systems.make(name)
+        assert isinstance(system, systems.System)
         train, test = split(systems.generate(system, seed=seed).clean, fraction=system.train_fraction, seed=seed)
         noisy = add_noise(train, noise, seed=seed)
         outcomes = {method: _train(name, method, noisy, test, seed, bar) for method in METHODS}

@@ -14,7 +14,7 @@ from wgfinn._errors import InputError
 from wgfinn.fitting import FitSpec
 from wgfinn.losses import AttentionSpec
 from wgfinn.studies.arms import ARMS
-from wgfinn.studies.recipes import DataSpec, Recipe, Row, Scale
+from wgfinn.studies.recipes import DataSpec, Recipe, Scale, StrongRow, WeakRow
 from wgfinn.training import OptimiserSpec, TrainingSpec
 
 # Part of every digest: raise it when a change of the code makes finished rows worthless.
@@ -93,18 +93,19 @@ def plan_rows(recipe: Recipe, scale: Scale, seeds: int | None = None) -> list[Pl
     ]
 
 
-def _fit_spec(recipe: Recipe, scale: Scale, arm: str, row: Row) -> FitSpec:
+def _fit_spec(recipe: Recipe, scale: Scale, arm: str, row: WeakRow | StrongRow) -> FitSpec:
     chosen, form = recipe.scales[scale], ARMS[arm].form
+    batch = row.batch if row.batch is None or chosen.batch is None else chosen.batch
     return FitSpec(
         method=form,
         coordinates="physical",
         weights=row.weights,
-        model=recipe.network,
+        model=recipe.network_at(scale),
         test_functions=row.test_functions,
         attention=row.attention,
         optimiser=row.optimiser,
         training=TrainingSpec(
-            steps=chosen.steps(form), batch=row.batch, check_every=chosen.check_every, dtype=recipe.dtype
+            steps=chosen.steps(form), batch=batch, check_every=chosen.check_every, dtype=recipe.dtype
         ),
     )
 

@@ -90,7 +90,9 @@ class ScaleSpec(Spec):
     seeds: int = Key(default=5, ge=1)
     check_every: int = Key(default=250, ge=1, description="steps between two looks at the loss over all data")
     trajectories: int | None = Key(default=None, ge=2, description="in place of the data set's number")
+    batch: int | None = Key(default=None, ge=1, description="in place of the strong rows' batch sizes")
     parameters: dict[str, Any] = Key(default={}, description="of the system, over the recipe's")
+    network: dict[str, Any] = Key(default={}, description="keys of the network, over the recipe's")
 
     def steps(self, form: Form) -> int:
         return {"weak": self.weak_steps, "strong": self.strong_steps}[form]
@@ -121,7 +123,7 @@ class Recipe(Spec):
 
     title: str
     system: str
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, Any] = Key(default={}, description="of the system, over its defaults")
     network: ModelSpec
     dtype: Literal["float32", "float64"] = "float32"
     data: DataSpec
@@ -133,9 +135,14 @@ class Recipe(Spec):
     weak_unweighted: tuple[WeakRow, ...] = ()
     strong_unweighted: tuple[StrongRow, ...] = ()
 
-    def rows(self, arm: str) -> tuple[Row, ...]:
+    def rows(self, arm: str) -> tuple[WeakRow | StrongRow, ...]:
         """The table of an arm; empty where the recipe has none."""
         return getattr(self, arm)
+
+    def network_at(self, scale: Scale, source: str = "recipe") -> ModelSpec:
+        """The network of a scale."""
+        changes = self.scales[scale].network
+        return parse(ModelSpec, {**self.network.model_dump(), **changes}, f"{source}: scales.{scale}.network")
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -143,7 +150,7 @@ class Recipe(Spec):
         return tuple(sorted({row.noise for arm in ARMS for row in self.rows(arm)}))
 
 
-_ROW_KINDS: dict[Form, type[Row]] = {"weak": WeakRow, "strong": StrongRow}
+_ROW_KINDS: dict[Form, type[WeakRow] | type[StrongRow]] = {"weak": WeakRow, "strong": StrongRow}
 
 
 def recipe_names() -> tuple[str, ...]:
@@ -200,6 +207,8 @@ def _check(recipe: Recipe, source: str) -> None:
         noises = [row.noise for row in recipe.rows(arm)]
         if len(set(noises)) < len(noises):
             raise InputError(f"{source}: {arm} has two rows of one noise level {noises}; give each level once.")
+    for scale in SCALES:
+        recipe.network_at(scale, source)
     spotlight = recipe.figures.spotlight
     if spotlight is not None and spotlight not in recipe.levels:
         raise InputError(f"{source}: figures.spotlight = {spotlight} is none of the noise levels {recipe.levels}.")

@@ -16,7 +16,7 @@ from wgfinn.models import AbstractField
 from wgfinn.studies.plan import DataPlan, PlannedRow, Program
 from wgfinn.studies.results import MemberResult, RowResult, finite, finite_values, hardware
 from wgfinn.systems import Progress, Source, generate, make
-from wgfinn.training import Observer, Record
+from wgfinn.training import Observer
 
 INTEGRATOR = "rk23"
 
@@ -51,21 +51,16 @@ class Outcome:
 
 def train_program(program: Program, data: StudyData, checkpoint: Path, observe: Observer | None = None) -> Outcome:
     """Train all rows of a program, from its checkpoint if there is one."""
-    seconds = 0.0
-
-    def watch(record: Record) -> None:
-        nonlocal seconds
-        seconds = record.seconds
-        if observe is not None:
-            observe(record)
-
     trained = train_members(
         program_members(program, data),
         program.fit,
-        observe=watch,
+        observe=observe,
         checkpoint=checkpoint,
         resume=checkpoint.exists(),
     )
+    # The last checkpoint knows the time of all sessions of this training.
+    with np.load(checkpoint, allow_pickle=False) as file:
+        seconds = float(file["seconds"])
     return Outcome(trained, seconds, trained.steps_done >= program.fit.training.steps)
 
 
@@ -156,5 +151,3 @@ def on_cpu() -> Iterator[None]:
     for which an accelerator is the slower machine."""
     with jax.default_device(jax.devices("cpu")[0]):
         yield
-
-

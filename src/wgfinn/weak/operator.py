@@ -34,6 +34,11 @@ class WeakOperator(eqx.Module):
     def stride(self) -> int:
         return self.values.shape[1]
 
+    @property
+    def length(self) -> int:
+        """Samples from the start of the first window to the end of the last."""
+        return (self.count - 1) * self.stride + self.width
+
     def integrate(self, record: Float[Array, "*batch time"]) -> Float[Array, "*batch test"]:
         r"""$\sum_k \phi_j(t_k) x_k$; times the step this is $\int \phi_j x\,dt$."""
         return self._apply(self.values, record)

@@ -1,0 +1,75 @@
+"""Learnt energies and entropies in the units of the true ones, as numbers for figures.
+
+The maps are affine, by least squares (paper, appendix, "Calibration"). That does not remove all freedom: any
+monotone E -> h(E) with L -> L/h' leaves the dynamics unchanged, likewise for S with M. So a perfect model may
+differ from the truth in the values of its contours, though not in their shapes; for an affine entropy of a
+system whose entropy is affine the map is exact.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wgfinn._errors import InputError
+from wgfinn._types import Array
+from wgfinn.evaluate import calibrate, calibrate_anchored
+from wgfinn.models import AbstractField
+from wgfinn.studies.recipes import ContourSpec
+from wgfinn.systems import System
+
+REFERENCE_STATES = 2000
+_PLANE_POINTS = 61
+
+
+def reference_states(system: System) -> np.ndarray:
+    """The reference domain of a calibration: states `(n, state)` drawn from the system's start box."""
+    return system.sample(REFERENCE_STATES, jax.random.key(0))
+
+
+def plane(contour: ContourSpec, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The axes of a contour's plane and its states, `(x)`, `(y)` and `(y, x, state)`."""
+    if {contour.x, contour.y, *contour.fixed} != set(names):
+        raise InputError(
+            f"figures.contours: x, y and fixed must name each state once ({', '.join(names)}), "
+            f"but name {', '.join([contour.x, contour.y, *contour.fixed])}."
+        )
+    x = np.linspace(*contour.x_range, _PLANE_POINTS)
+    y = np.linspace(*contour.y_range, _PLANE_POINTS)
+    grid = dict(zip((contour.x, contour.y), np.meshgrid(x, y), strict=True))
+    states = [grid[name] if name in grid else np.full_like(grid[contour.x], contour.fixed[name]) for name in names]
+    return x, y, np.stack(states, axis=-1)
+
+
+def true_values(system: System, of: str, states: np.ndarray) -> np.ndarray:
+    """The system's own energy or entropy at states `(..., state)`."""
+    flat = states.reshape(-1, states.shape[-1])
+    with jax.enable_x64(True):
+        return np.asarray(jax.vmap(getattr(system, of))(jnp.asarray(flat))).reshape(states.shape[:-1])
+
+
+def learnt_values(field: AbstractField, of: str, states: np.ndarray) -> np.ndarray:
+    """A model's energy or entropy, in its own units, at states `(..., state)`."""
+    potential: Callable[[Array], Array] = getattr(field, of)
+    with jax.enable_x64(True):
+        flat = jnp.asarray(states.reshape(-1, states.shape[-1]).T)
+        return np.asarray(potential(flat)).reshape(states.shape[:-1])
+
+
+def calibrated(field: AbstractField, system: System, of: str, states: np.ndarray) -> np.ndarray:
+    """A model's energy or entropy at `states`, calibrated over the reference domain."""
+    domain = reference_states(system)
+    scale, offset = calibrate(learnt_values(field, of, domain), true_values(system, of, domain))
+    return scale * learnt_values(field, of, states) + offset
+
+
+def calibrated_along(learnt: Any, truth: Any) -> np.ndarray:
+    """A potential along a rollout, anchored at the first time, the scale fitted to all that is finite."""
+    learnt, truth = np.asarray(learnt, np.float64), np.asarray(truth, np.float64)
+    sound = np.isfinite(learnt)
+    if not sound[0]:
+        return np.full_like(learnt, np.nan)
+    scale, offset = calibrate_anchored(learnt[sound], truth[sound])
+    return scale * learnt + offset
