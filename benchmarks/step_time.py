@@ -19,7 +19,7 @@ import numpy as np
 from wgfinn.data import Trajectories
 from wgfinn.losses import AttentionSpec, WeakEquations
 from wgfinn.models import ModelSpec, build
-from wgfinn.training import MemberSettings, OptimiserSpec, Problem, advance, initial_state, stack
+from wgfinn.training import MemberSettings, OptimiserSpec, Problem, Structure, advance, initial_state, stack, take_apart
 from wgfinn.weak import TestFunctionSpec
 
 N_RUNS, N_TIMES, N_STATES = 80, 401, 4
@@ -29,13 +29,12 @@ def problem() -> Problem:
     walk = np.cumsum(np.random.default_rng(0).normal(size=(N_RUNS, N_TIMES, N_STATES)), axis=1)
     trajectories = Trajectories.from_arrays(0.05 * walk, 0.01 * np.arange(N_TIMES))
     equations = WeakEquations(trajectories, TestFunctionSpec(width=80, degree=4, overlap=0.9), "float32")
-    structure = jax.tree.map(lambda _: None, field(0))
-    return Problem(equations, jnp.ones(N_STATES, "float32"), structure, None)
+    return Problem(equations, jnp.ones(N_STATES, "float32"), fresh_weights(0)[1], None)
 
 
-def field(seed: int):
-    fresh = build(ModelSpec(entropy="affine", initialisation="paper"), N_STATES, key=jax.random.key(seed))
-    return jax.tree.map(lambda leaf: leaf.astype("float32"), fresh)
+def fresh_weights(seed: int) -> tuple[jax.Array, Structure]:
+    field = build(ModelSpec(entropy="affine", initialisation="paper"), N_STATES, key=jax.random.key(seed))
+    return take_apart(field, "float32")
 
 
 def milliseconds_per_step(members: int, steps: int, repeats: int) -> list[float]:
@@ -43,7 +42,7 @@ def milliseconds_per_step(members: int, steps: int, repeats: int) -> list[float]
         MemberSettings.create(i, OptimiserSpec(), AttentionSpec(rate=0.005, decay=0.995), "float32")
         for i in range(members)
     ]
-    states = stack([initial_state(field(i), s, N_STATES) for i, s in enumerate(settings)])
+    states = stack([initial_state(fresh_weights(i)[0], s, N_STATES) for i, s in enumerate(settings)])
     data, stacked = problem(), stack(settings)
     times = []
     for _ in range(repeats + 1):

@@ -4,6 +4,7 @@ One class per stage (`*Spec`) serves Python, TOML and the command line alike. Th
 they share; each spec lives beside the stage that uses it.
 """
 
+import typing
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -40,8 +41,14 @@ def _sentence(kind: type[Spec], source: str, error: Any) -> str:
 
 def _known_keys(kind: type[Spec], path: tuple[Any, ...]) -> list[str]:
     for part in path:
-        annotation = kind.model_fields[part].annotation if part in kind.model_fields else None
-        if not (isinstance(annotation, type) and issubclass(annotation, Spec)):
-            return sorted(kind.model_fields)
-        kind = annotation
+        inner = _spec_in(kind.model_fields[part].annotation) if part in kind.model_fields else None
+        if inner is None:
+            break
+        kind = inner
     return sorted(kind.model_fields)
+
+
+def _spec_in(annotation: Any) -> type[Spec] | None:
+    """The spec that a field holds, also where it may be absent (`Spec | None`)."""
+    candidates = (annotation, *typing.get_args(annotation))
+    return next((c for c in candidates if isinstance(c, type) and issubclass(c, Spec)), None)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -41,14 +40,15 @@ from wgfinn.training import (
     OptimiserSpec,
     Problem,
     Record,
+    Structure,
     TrainingSpec,
     TrainState,
     graceful_interrupt,
     initial_state,
     load_checkpoint,
-    member,
     save_checkpoint,
     stack,
+    take_apart,
     train,
 )
 from wgfinn.weak import SMALLEST_WIDTH, TestFunctionSpec
@@ -151,8 +151,7 @@ def train_members(
     dtype = spec.training.dtype
     n_states = members[0].trajectories.n_states
     own_data = any(m.trajectories is not members[0].trajectories for m in members)
-    fields = [_start(spec, n_states, m.seed) for m in members]
-    weights, structures = zip(*(eqx.partition(f, eqx.is_inexact_array) for f in fields), strict=True)
+    weights, structures = zip(*(_start(spec, n_states, m.seed) for m in members), strict=True)
     settings = [MemberSettings.create(m.seed, m.optimiser, m.attention, dtype) for m in members]
     states = stack([initial_state(w, s, n_states) for w, s in zip(weights, settings, strict=True)])
     problems = [_problem(spec, m.trajectories, structures[0]) for m in (members if own_data else members[:1])]
@@ -178,12 +177,11 @@ def train_members(
     return _trained(states, structures[0])
 
 
-def _start(spec: FitSpec, n_states: int, seed: int) -> AbstractField:
-    field = build(spec.model, n_states, key=jax.random.key(seed))
-    return jax.tree.map(lambda leaf: leaf.astype(spec.training.dtype), field)
+def _start(spec: FitSpec, n_states: int, seed: int) -> tuple[jax.Array, Structure]:
+    return take_apart(build(spec.model, n_states, key=jax.random.key(seed)), spec.training.dtype)
 
 
-def _problem(spec: FitSpec, trajectories: Trajectories, structure: AbstractField) -> Problem:
+def _problem(spec: FitSpec, trajectories: Trajectories, structure: Structure) -> Problem:
     rescaled = rescale(trajectories, choose_scales(spec, trajectories))
     equations = make_equations(spec, rescaled)
     batch = spec.training.batch
@@ -205,12 +203,11 @@ def _stack_problems(problems: list[Problem]) -> Problem:
     return stack(problems)
 
 
-def _trained(states: TrainState, structure: AbstractField) -> Trained:
+def _trained(states: TrainState, structure: Structure) -> Trained:
     losses = np.asarray(states.best_loss)
     diverged = np.asarray(states.diverged_at)
-    fields = [eqx.combine(member(states.best, i), structure) for i in range(len(losses))]
     return Trained(
-        fields=stack(fields),
+        fields=stack([structure.field(best) for best in states.best]),
         losses=tuple(float(loss) for loss in losses),
         diverged_at=tuple(int(d) if d >= 0 else None for d in diverged),
         steps_done=int(states.step[0]),

@@ -12,6 +12,7 @@ from wgfinn.models import ModelSpec, build
 from wgfinn.training.spec import OptimiserSpec
 from wgfinn.training.state import MemberSettings, Problem, member, stack
 from wgfinn.training.step import adamw, advance, check, initial_state, learning_rate, train_step
+from wgfinn.training.structure import take_apart
 from wgfinn.weak import TestFunctionSpec
 
 # A step does not care what the field is made of, so most tests take the one that compiles fastest.
@@ -37,7 +38,7 @@ def some_field(seed=0, dtype="float64", model=PLAIN):
     rng = np.random.default_rng(seed)
     shapes = eqx.filter_eval_shape(build, model, 3, key=jax.random.key(0))
     field = jax.tree.map(lambda leaf: jnp.asarray(0.5 * rng.standard_normal(leaf.shape), dtype), shapes)
-    return eqx.partition(field, eqx.is_inexact_array)
+    return take_apart(field, dtype)
 
 
 def problem_of(runs, dtype="float64", batch=None, strong=False, model=PLAIN):
@@ -97,12 +98,12 @@ def test_one_step_against_its_parts():
     before = start(settings)
 
     def loss(weights, multiplier):
-        r = problem.equations.residual(eqx.combine(weights, problem.structure))
+        r = problem.equations.residual(problem.structure.field(weights))
         return jnp.mean(problem.weights * multiplier * jnp.mean(r**2, axis=(1, 2)))
 
     @jax.jit
     def expected(before):
-        residual = problem.equations.residual(eqx.combine(before.weights, problem.structure))
+        residual = problem.equations.residual(problem.structure.field(before.weights))
         multiplier = attention(before.multiplier, residual, problem.weights, rule.rate, rule.decay)
         gradient = jax.grad(loss)(before.weights, multiplier)
         # The first step of Adam is rate * g / (|g| + eps).
@@ -275,7 +276,7 @@ def test_what_a_check_tells():
     problem = problem_of(some_runs(), batch=1)
     state = eqx.tree_at(lambda s: s.multiplier, start(settings), jnp.array([9.0, 9.0, 9.0]))
     _, info = eqx.filter_jit(check)(state, settings, problem, jnp.asarray(2.5))
-    residual = np.asarray(problem.equations.residual(eqx.combine(state.weights, problem.structure)))
+    residual = np.asarray(problem.equations.residual(problem.structure.field(state.weights)))
     expected = np.mean([1.0, 1.5, 3.0] * np.mean(residual**2, axis=(1, 2)))
     assert float(info.loss) == pytest.approx(expected, rel=1e-12)
     np.testing.assert_allclose(info.residual, np.abs(residual).mean(axis=(1, 2)), rtol=1e-12)

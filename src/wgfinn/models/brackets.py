@@ -6,6 +6,7 @@ for inspection.
 """
 
 import functools
+import itertools
 import operator
 from abc import abstractmethod
 
@@ -142,7 +143,7 @@ def _skew_times(upper: Float[Array, "pair *batch"], vector: Float[Array, "row *b
     entries = jax.lax.split(upper, [1] * len(upper), axis=0)
     factors = jax.lax.split(vector, [1] * n_rows, axis=0)
     terms: list[list[Array]] = [[] for _ in range(n_rows)]
-    for entry, i, j in zip(entries, *np.triu_indices(n_rows, 1), strict=True):
+    for entry, (i, j) in zip(entries, itertools.combinations(range(n_rows), 2), strict=True):
         terms[i].append(entry * factors[j])
         terms[j].append(-(entry * factors[i]))
     return jnp.concatenate([functools.reduce(operator.add, row) for row in terms])

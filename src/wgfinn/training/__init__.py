@@ -6,6 +6,7 @@ from wgfinn.training.loop import MemberRecord, Observer, Record, train
 from wgfinn.training.spec import OptimiserSpec, TrainingSpec
 from wgfinn.training.state import MemberSettings, Problem, StepInfo, TrainState, member, stack
 from wgfinn.training.step import advance, initial_state, learning_rate, train_step
+from wgfinn.training.structure import Structure, take_apart
 
 __all__ = [
     "MemberRecord",
@@ -15,6 +16,7 @@ __all__ = [
     "Problem",
     "Record",
     "StepInfo",
+    "Structure",
     "TrainState",
     "TrainingSpec",
     "advance",
@@ -25,6 +27,7 @@ __all__ = [
     "member",
     "save_checkpoint",
     "stack",
+    "take_apart",
     "train",
     "train_step",
 ]

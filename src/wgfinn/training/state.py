@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Int, UInt
 
-from wgfinn._types import Array, Scalar, State
+from wgfinn._types import Array, Float, Scalar, State
 from wgfinn.losses import AbstractEquations, AttentionSpec
-from wgfinn.models import AbstractField
 from wgfinn.training.spec import OptimiserSpec
+from wgfinn.training.structure import Structure
 
 T = TypeVar("T")
 
@@ -47,23 +47,23 @@ class MemberSettings(eqx.Module):
 class Problem(eqx.Module):
     """What is to be minimised: the equations, the state weights, and how many items a step draws.
 
-    `structure` is the field without its trainable weights; `eqx.combine` puts the two together.
+    `structure` makes a field of a member's vector of weights.
     """
 
     equations: AbstractEquations
     weights: State
-    structure: AbstractField
+    structure: Structure
     batch: int | None = eqx.field(static=True)
 
 
 class TrainState(eqx.Module):
-    """One member between two steps. `weights` and `best` are fields whose only leaves are trainable."""
+    """One member between two steps. `weights` and `best` hold the trainable numbers of a field."""
 
-    weights: AbstractField
+    weights: Float[Array, " weight"]
     optimiser: optax.OptState
     multiplier: State
     step: Int[Array, ""]
-    best: AbstractField
+    best: Float[Array, " weight"]
     best_loss: Scalar
     diverged_at: Int[Array, ""]
     """The first check at which the loss was not finite; -1 while all is well."""

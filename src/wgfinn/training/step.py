@@ -1,16 +1,13 @@
 """One optimiser step, and many of them as one compiled program."""
 
-from typing import Any
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Int
 
-from wgfinn._types import Scalar
+from wgfinn._types import Float, Scalar
 from wgfinn.losses import attention, mean_over_equations, weighted_loss
-from wgfinn.models import AbstractField
 from wgfinn.training.state import MemberSettings, Problem, StepInfo, TrainState
 
 
@@ -29,15 +26,15 @@ def adamw(settings: MemberSettings) -> optax.GradientTransformation:
     )
 
 
-def initial_state(weights: AbstractField, settings: MemberSettings, n_states: int) -> TrainState:
+def initial_state(weights: Float[Array, " weight"], settings: MemberSettings, n_states: int) -> TrainState:
     """One member before its first step."""
     dtype = settings.rate.dtype
     return TrainState(
         weights=weights,
-        optimiser=adamw(settings).init(weights),  # pyright: ignore[reportArgumentType]
+        optimiser=adamw(settings).init(weights),
         multiplier=jnp.ones(n_states, dtype),
         step=jnp.zeros((), jnp.int32),
-        best=jax.tree.map(jnp.copy, weights),
+        best=jnp.copy(weights),
         best_loss=jnp.asarray(jnp.inf, dtype),
         diverged_at=jnp.asarray(-1, jnp.int32),
     )
@@ -51,8 +48,8 @@ def train_step(state: TrainState, settings: MemberSettings, problem: Problem) ->
     items = _draw_items(settings.seed, state.step, problem)
     mask = problem.equations.mask(items)
 
-    def loss(weights: AbstractField) -> tuple[Scalar, Array]:
-        residual = problem.equations.residual(eqx.combine(weights, problem.structure), items)
+    def loss(weights: Float[Array, " weight"]) -> tuple[Scalar, Array]:
+        residual = problem.equations.residual(problem.structure.field(weights), items)
         multiplier = attention(
             state.multiplier,
             jax.lax.stop_gradient(residual),
@@ -64,10 +61,9 @@ def train_step(state: TrainState, settings: MemberSettings, problem: Problem) ->
         return weighted_loss(residual, problem.weights * multiplier, mask), multiplier
 
     gradient, multiplier = jax.grad(loss, has_aux=True)(state.weights)
-    update, optimiser = adamw(settings).update(gradient, state.optimiser, state.weights)  # pyright: ignore
-    weights: Any = optax.apply_updates(state.weights, update)  # pyright: ignore[reportArgumentType]
+    update, optimiser = adamw(settings).update(gradient, state.optimiser, state.weights)
     state = TrainState(
-        weights=weights,
+        weights=jnp.asarray(optax.apply_updates(state.weights, update)),
         optimiser=optimiser,
         multiplier=multiplier,
         step=state.step + 1,
@@ -75,7 +71,7 @@ def train_step(state: TrainState, settings: MemberSettings, problem: Problem) ->
         best_loss=state.best_loss,
         diverged_at=state.diverged_at,
     )
-    return state, optax.tree.norm(gradient)
+    return state, jnp.sqrt(jnp.sum(gradient**2))
 
 
 def _draw_items(seed: Array, step: Array, problem: Problem) -> Array | None:
@@ -90,7 +86,7 @@ def check(
     state: TrainState, settings: MemberSettings, problem: Problem, gradient_norm: Scalar
 ) -> tuple[TrainState, StepInfo]:
     """Look at the loss over all data (without attention) and keep the weights if they are the best so far."""
-    residual = problem.equations.residual(eqx.combine(state.weights, problem.structure))
+    residual = problem.equations.residual(problem.structure.field(state.weights))
     mask = problem.equations.mask()
     loss = weighted_loss(residual, problem.weights, mask)
     better = loss < state.best_loss
@@ -100,7 +96,7 @@ def check(
         optimiser=state.optimiser,
         multiplier=state.multiplier,
         step=state.step,
-        best=jax.tree.map(lambda new, old: jnp.where(better, new, old), state.weights, state.best),
+        best=jnp.where(better, state.weights, state.best),
         best_loss=jnp.where(better, loss, state.best_loss),
         diverged_at=jnp.where(newly_diverged, state.step, state.diverged_at),
     )
@@ -134,17 +130,32 @@ def advance(
     interval: int,
     own_data: bool,
 ) -> tuple[TrainState, StepInfo]:
-    """`n_checks` times `interval` steps of every member, with a check after each interval.
+    """`n_checks` (one or more) times `interval` steps of every member, with a check after each interval.
 
     The number of checks is a value, so how often the host looks neither recompiles nor changes a number.
     `own_data`: the arrays of `problem` carry a member axis (noise levels, data sets of equal shape).
     """
 
-    def intervals(state: TrainState, settings: MemberSettings, problem: Problem):
-        first = _one_interval(state, settings, problem, interval)
-        return jax.lax.fori_loop(
-            1, n_checks, lambda _, carry: _one_interval(carry[0], settings, problem, interval), first
-        )
+    def intervals(state: TrainState, settings: MemberSettings, problem: Problem) -> tuple[TrainState, StepInfo]:
+        zero = jnp.zeros((), settings.rate.dtype)
+        nothing_yet = StepInfo(loss=zero, residual=jnp.zeros_like(state.multiplier), gradient_norm=zero, rate=zero)
 
-    axis = eqx.if_array(0) if own_data else None
-    return eqx.filter_vmap(intervals, in_axes=(eqx.if_array(0), eqx.if_array(0), axis))(states, settings, problem)
+        def body(_, carry: tuple[TrainState, StepInfo]) -> tuple[TrainState, StepInfo]:
+            return _one_interval(carry[0], settings, problem, interval)
+
+        return jax.lax.fori_loop(0, n_checks, body, (state, nothing_yet))
+
+    shared, own = eqx.partition(problem, lambda leaf: not own_data or not eqx.is_array(leaf))
+
+    def one(member: tuple[TrainState, MemberSettings, Problem]) -> tuple[TrainState, StepInfo]:
+        state, settings, data = member
+        return intervals(state, settings, eqx.combine(shared, data))
+
+    # Side by side on an accelerator, which a single member leaves idle; one after another on a CPU, where batched
+    # matrix products are slower than single ones and a member's arrays better fit the caches.
+    over_members = jax.lax.map if jax.default_backend() == "cpu" else _vmap
+    return over_members(one, (states, settings, own))
+
+
+def _vmap(function, members):
+    return jax.vmap(function)(members)

@@ -1,0 +1,36 @@
+"""A field as one vector of trainable numbers and the rest.
+
+Optimiser, best-so-far and checkpoint then work on a few vectors instead of dozens of small arrays, each of which would
+cost a launch per operation and step.
+"""
+
+import math
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from wgfinn._types import Array, Float
+from wgfinn.models import AbstractField
+
+
+class Structure(eqx.Module):
+    """Everything of a field but its trainable numbers; `field(vector)` puts the two together."""
+
+    rest: AbstractField
+    treedef: Any = eqx.field(static=True)
+    shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+
+    def field(self, vector: Float[Array, " weight"]) -> AbstractField:
+        pieces = jax.lax.split(vector, [math.prod(shape) for shape in self.shapes])
+        leaves = [piece.reshape(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
+        return eqx.combine(jax.tree.unflatten(self.treedef, leaves), self.rest)
+
+
+def take_apart(field: AbstractField, dtype: str) -> tuple[Float[Array, " weight"], Structure]:
+    """The trainable numbers of a field as one vector of type `dtype`, and the rest."""
+    weights, rest = eqx.partition(field, eqx.is_inexact_array)
+    leaves, treedef = jax.tree.flatten(weights)
+    vector = jnp.concatenate([leaf.ravel() for leaf in leaves]).astype(dtype)
+    return vector, Structure(rest, treedef, tuple(leaf.shape for leaf in leaves))
