@@ -45,7 +45,7 @@ def spec(method: str, steps: int) -> FitSpec:
             "coordinates": "physical",
             "model": {"layers": 4, "width": 20, "entropy": "affine", "initialisation": "paper"},
             "test_functions": {"width": 80, "degree": 4, "overlap": 0.9},
-            "training": {"steps": steps, "batch": None if method == "weak" else 1000, "log_every": 5_000},
+            "training": {"steps": steps, "batch": "all" if method == "weak" else 1000, "log_every": 5_000},
         }
     )
 

@@ -58,6 +58,8 @@ SETTINGS_FILE = "settings.toml"
 METRICS_FILE = "metrics.jsonl"
 CHECKPOINT_FILE = "checkpoint.npz"
 
+_STATES_PER_STEP = 3200
+
 
 class FitSpec(Spec):
     """All settings of a fit; each section belongs to one stage. The same keys serve Python and TOML."""
@@ -68,7 +70,7 @@ class FitSpec(Spec):
     )
     weights: Weights = Key(default="inverse_std", description="state weights W of the loss (paper: inverse_std)")
     model: ModelSpec = ModelSpec()
-    test_functions: TestFunctionSpec | None = Key(default=None, description="none: a sixth of the shortest run wide")
+    test_functions: TestFunctionSpec | None = Key(default=None, description="none: a tenth of the shortest run wide")
     attention: AttentionSpec = AttentionSpec()
     optimiser: OptimiserSpec = OptimiserSpec()
     training: TrainingSpec = TrainingSpec()
@@ -102,16 +104,26 @@ def ensemble(trajectories: Trajectories, spec: FitSpec) -> list[Member]:
 
 
 def choose_test_functions(trajectories: Trajectories) -> TestFunctionSpec:
-    """The default for a data set: windows a sixth of the shortest run wide (the paper's lie near it)."""
+    """The default for a data set: windows a tenth of the shortest run wide, but no fewer than ten samples."""
     shortest = min(len(run.t) for run in trajectories.runs)
-    return TestFunctionSpec(width=max(min(shortest, 10), shortest // 6, SMALLEST_WIDTH), degree=4, overlap=0.9)
+    return TestFunctionSpec(width=max(min(shortest, 10), shortest // 10, SMALLEST_WIDTH), degree=4, overlap=0.9)
 
 
 def resolve(spec: FitSpec, trajectories: Trajectories) -> FitSpec:
     """`spec` with what depends on the data filled in."""
-    if spec.method == "strong" or spec.test_functions is not None:
-        return spec
-    return spec.model_copy(update={"test_functions": choose_test_functions(trajectories)})
+    chosen: dict[str, Any] = {}
+    if spec.training.batch == "auto":
+        chosen["training"] = spec.training.model_copy(update={"batch": choose_batch(spec.method, trajectories)})
+    if spec.method == "weak" and spec.test_functions is None:
+        chosen["test_functions"] = choose_test_functions(trajectories)
+    return spec.model_copy(update=chosen)
+
+
+def choose_batch(method: str, trajectories: Trajectories) -> int:
+    """Items a step, so that a step evaluates the field at about 3,200 states, whatever the data's size."""
+    longest = max(len(run.t) for run in trajectories.runs)
+    # A strong residual takes three evaluations one after another, for about twice the time.
+    return max(1, round(_STATES_PER_STEP / longest)) if method == "weak" else _STATES_PER_STEP // 6
 
 
 def choose_scales(spec: FitSpec, trajectories: Trajectories) -> Scales:
@@ -148,6 +160,7 @@ def train_members(
     resume: bool = False,
 ) -> Trained:
     """Train all members in one program. Members with data of their own must agree in every shape."""
+    spec = resolve(spec, members[0].trajectories)
     dtype = spec.training.dtype
     n_states = members[0].trajectories.n_states
     own_data = any(m.trajectories is not members[0].trajectories for m in members)
@@ -185,11 +198,12 @@ def _problem(spec: FitSpec, trajectories: Trajectories, structure: Structure) ->
     rescaled = rescale(trajectories, choose_scales(spec, trajectories))
     equations = make_equations(spec, rescaled)
     batch = spec.training.batch
+    assert batch != "auto"
     return Problem(
         equations=equations,
         weights=jnp.asarray(state_weights(state_std(rescaled), spec.weights), spec.training.dtype),
         structure=structure,
-        batch=None if batch is None or batch >= equations.n_items else batch,
+        batch=None if batch == "all" or batch >= equations.n_items else batch,
     )
 
 

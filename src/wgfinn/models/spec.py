@@ -19,8 +19,8 @@ class ModelSpec(Spec):
     """Shape and start of a field."""
 
     field: Literal["generic", "plain"] = Key(default="generic", description="GENERIC structure, or none")
-    layers: int = Key(default=4, ge=2, description="linear layers of each network")
-    width: int = Key(default=20, ge=1, description="neurons of each hidden layer")
+    layers: int = Key(default=3, ge=2, description="linear layers of each network")
+    width: int = Key(default=32, ge=1, description="neurons of each hidden layer")
     energy: Form = Key(default="neural", description="energy as a network or an affine function of the state")
     entropy: Form = Key(default="neural", description="entropy as a network or an affine function of the state")
     rows: int | None = Key(

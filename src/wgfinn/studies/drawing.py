@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogFormatter
 
 from wgfinn.data import atomic_write
 from wgfinn.studies.arms import ARMS
@@ -42,7 +43,7 @@ _STYLES: dict[str, _Style] = {
 _HIGHEST_ERROR = 10.0
 """Errors above this (1,000 %) and diverged members are marked at the upper edge."""
 
-_BELOW: dict[str, Any] = {"loc": "outside lower center", "fontsize": 8.5, "frameon": False}
+_BELOW: dict[str, Any] = {"loc": "outside lower center", "handlelength": 3.2, "fontsize": 8.5, "frameon": False}
 
 
 # ------------------------------------------------------------------------------------- error against noise
@@ -59,6 +60,11 @@ def draw_errors(path: Path, errors: Mapping[str, Mapping[float, Sequence[float]]
     _prepare(axes, "relative $\\ell_2$ error on clean test runs")
     axes.set_yscale("log")
     axes.set_ylim(bottom, top)
+    # 0.05 instead of powers of ten; between the decades only what there is room for.
+    plain = LogFormatter(labelOnlyBase=False, minor_thresholds=(3, 0.8))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(plain)
+    axes.tick_params(which="minor", labelsize=7)
     axes.set_xlabel("noise in the training data", fontsize=9)
     axes.set_xticks(range(len(levels)), [f"{100 * level:g} %" for level in levels])
     axes.set_xlim(-0.5, len(levels) - 0.5)

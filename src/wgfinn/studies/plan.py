@@ -105,7 +105,7 @@ def _fit_spec(recipe: Recipe, scale: Scale, arm: str, row: WeakRow | StrongRow) 
         attention=row.attention,
         optimiser=row.optimiser,
         training=TrainingSpec(
-            steps=chosen.steps(form), batch=batch, check_every=chosen.check_every, dtype=recipe.dtype
+            steps=chosen.steps(form), batch="all" if batch is None else batch, check_every=chosen.check_every, dtype=recipe.dtype
         ),
     )
 

@@ -1,6 +1,6 @@
 """How a training runs: optimiser, schedule, length, members."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field as Key
 
@@ -10,9 +10,9 @@ from wgfinn._spec import Spec
 class OptimiserSpec(Spec):
     """AdamW with a staircase schedule: every `decay_every` steps the rate is multiplied by `decay`."""
 
-    rate: float = Key(default=1e-3, gt=0, description="first learning rate")
-    decay: float = Key(default=1.0, gt=0, le=1, description="factor at each stair")
-    decay_every: int = Key(default=1000, ge=1, description="steps from one stair to the next")
+    rate: float = Key(default=1e-2, gt=0, description="first learning rate")
+    decay: float = Key(default=0.8, gt=0, le=1, description="factor at each stair")
+    decay_every: int = Key(default=500, ge=1, description="steps from one stair to the next")
     weight_decay: float = Key(default=0.0, ge=0, description="AdamW's decoupled weight decay")
 
 
@@ -20,8 +20,8 @@ class TrainingSpec(Spec):
     """Length and arithmetic of a training."""
 
     steps: int = Key(default=10_000, ge=1, description="optimiser steps")
-    batch: int | None = Key(
-        default=None, ge=1, description="runs (weak) or pairs of samples (strong) a step; none: all"
+    batch: Annotated[int, Key(ge=1)] | Literal["auto", "all"] = Key(
+        default="auto", description="runs (weak) or pairs of samples (strong) a step; auto: about 3,200 samples"
     )
     check_every: int = Key(default=100, ge=1, description="steps between two looks at the loss over all data")
     log_every: int = Key(default=500, ge=1, description="steps between two records in metrics.jsonl")
