@@ -9,16 +9,18 @@ import json
 import math
 import platform
 import zipfile
+import zlib
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pydantic
+from pydantic import Field as Key
 
 from wgfinn._errors import ArtefactError, InputError
 from wgfinn._spec import Spec
@@ -67,13 +69,21 @@ class Manifest(Spec):
     names: tuple[str, ...]
     units: tuple[str, ...]
     scales: dict[str, Any]
-    dtype: str
-    members: tuple[MemberManifest, ...]
+    dtype: Literal["float32", "float64"]
+    members: tuple[MemberManifest, ...] = Key(min_length=1)
     served: int
     steps_done: int
     settings: dict[str, Any]
     data: DataManifest
     versions: dict[str, str]
+
+    @pydantic.model_validator(mode="after")
+    def _agrees_with_itself(self) -> "Manifest":
+        if not 0 <= self.served < len(self.members):
+            raise ValueError(f"served = {self.served}, but there are {len(self.members)} members")
+        if Scales.from_dict(self.scales).shift.size != len(self.names):
+            raise ValueError(f"the scales are not for the {len(self.names)} states {', '.join(self.names)}")
+        return self
 
 
 @dataclass(frozen=True)
@@ -174,7 +184,7 @@ def load_model(path: Path) -> Model:
                 for name in archive.namelist()
                 if name.startswith("weights/") and name.endswith(".npy")
             }
-    except (zipfile.BadZipFile, OSError, ValueError, EOFError, KeyError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, ValueError, EOFError, KeyError, NotImplementedError) as error:
         raise ArtefactError(f"{path}: not a wgfinn model file, or a damaged one ({error}).") from None
     template = _template(manifest)
     try:
@@ -195,7 +205,7 @@ def _read_manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
         return Manifest.model_validate(content)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
+        place = ".".join(str(part) for part in first["loc"]) or "(whole)"
         raise ArtefactError(f"{path}: manifest.json: {place}: {first['msg']}; the file is damaged.") from None
 
 

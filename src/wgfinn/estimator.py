@@ -51,9 +51,9 @@ def make_spec(
     """A `FitSpec` from settings and the few options that everyone uses; an option given wins."""
     keys = read_settings(settings)
     training = {k: v for k, v in {"members": members, "steps": steps, "seed": seed}.items() if v is not None}
-    if training:
-        section = keys.get("training", {})
-        keys["training"] = (dict(section) if isinstance(section, Mapping) else {}) | training
+    section = keys.get("training", {})
+    if training and isinstance(section, Mapping):  # anything else is left for `parse` to refuse
+        keys["training"] = {**section, **training}
     if method is not None:
         keys["method"] = method
     source = "settings" if settings is None or isinstance(settings, Mapping) else str(settings)

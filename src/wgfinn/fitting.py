@@ -43,6 +43,7 @@ from wgfinn.training import (
     Structure,
     TrainingSpec,
     TrainState,
+    checkpoint_step,
     graceful_interrupt,
     initial_state,
     load_checkpoint,
@@ -311,7 +312,7 @@ def _log_into(path: Path, spec: FitSpec, observe: Observer | None, *, resume: bo
         due = record.step // spec.training.log_every > last_logged // spec.training.log_every
         if due or record.step == record.steps:
             with path.open("a") as file:
-                file.write(json.dumps(_finite(record.to_dict())) + "\n")
+                file.write(json.dumps(finite(record.to_dict())) + "\n")
             last_logged = record.step
         if observe is not None:
             observe(record)
@@ -323,16 +324,16 @@ def _records_until_checkpoint(path: Path) -> list[dict[str, Any]]:
     """The records already written that the checkpoint beside them has reached."""
     if not path.exists():
         return []
-    with np.load(path.with_name(CHECKPOINT_FILE), allow_pickle=False) as file:
-        step = int(file["step"][0])
-    records = [json.loads(line) for line in path.read_text().splitlines() if line.strip()]
+    step = checkpoint_step(path.with_name(CHECKPOINT_FILE))
+    # Only whole lines: a process killed while it wrote leaves a part of one, which lies behind the checkpoint.
+    records = [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
     return [r for r in records if r["step"] <= step]
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no infinity: numbers that are not finite become null."""
+def finite(value: Any) -> Any:
+    """JSON has no infinity: numbers that are not finite become None."""
     if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_finite(v) for v in value]
+        return {k: finite(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(v) for v in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -7,6 +7,7 @@ import pytest
 
 from wgfinn._errors import InputError
 from wgfinn.artefact import load_model
+from wgfinn.data import state_std
 from wgfinn.studies import run
 from wgfinn.studies.plan import plan_rows
 from wgfinn.studies.recipes import Recipe, load_recipe
@@ -106,7 +107,7 @@ def test_noise_is_on_the_training_runs_alone():
     recipe = small_recipe("gas_containers")
     data = run.make_data(plan_rows(recipe, "smoke")[0].data, recipe.levels)
     clean, noisy, noisier = (data.train[level] for level in (0.0, 0.05, 0.1))
-    sigma = run.add_noise.__globals__["state_std"](clean)
+    sigma = state_std(clean)
     once, twice = noisy.runs[0].x - clean.runs[0].x, noisier.runs[0].x - clean.runs[0].x
     assert once / (0.05 * sigma) == pytest.approx(twice / (0.1 * sigma))
     assert abs((once / (0.05 * sigma)).std() - 1) < 0.05
@@ -194,7 +195,7 @@ def test_another_scale_does_not_replace_results(damped):
 
 def test_unknown_scale_and_method_are_refused(tmp_path):
     with pytest.raises(InputError, match="scale='tiny' is unknown; choose one of smoke, short, paper"):
-        reproduce("damped_oscillator", out=tmp_path, scale="tiny")  # pyright: ignore[reportArgumentType]
+        reproduce("damped_oscillator", out=tmp_path, scale="tiny")
     with pytest.raises(InputError, match="method='wgfinn' is in no row"):
         reproduce("damped_oscillator", out=tmp_path, scale="smoke", method=["wgfinn"])
     with pytest.raises(InputError, match="method='wgfinn' is in no row"):

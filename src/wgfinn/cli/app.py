@@ -1,12 +1,13 @@
 """What all commands share: the application, the consoles, common arguments."""
 
 import json
-import math
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+
+from wgfinn.fitting import finite
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,12 +28,3 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard 
 def print_json(value: Any) -> None:
     """One JSON value on standard output; numbers that are not finite become null."""
     print(json.dumps(finite(value)))
-
-
-def finite(value: Any) -> Any:
-    """JSON has no infinity: numbers that are not finite become None."""
-    if isinstance(value, dict):
-        return {k: finite(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(v) for v in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

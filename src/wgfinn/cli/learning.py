@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated
 
 import jax
-import numpy as np
 import typer
 
 from wgfinn._errors import ArtefactError, InputError
@@ -17,6 +16,7 @@ from wgfinn.cli.progress import fit_summary, training_bar
 from wgfinn.data import Trajectories, load
 from wgfinn.estimator import make_spec
 from wgfinn.fitting import CHECKPOINT_FILE, MODEL_FILE, SETTINGS_FILE, FitSpec, fit
+from wgfinn.training import checkpoint_step
 
 
 class Method(StrEnum):
@@ -68,10 +68,12 @@ def resume(
     try:
         content = tomllib.loads(settings.read_text())
         origin = content["data"]
-        path = Path(origin["source"]) if data is None else data
-        digest = origin["digest"]
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        source, digest = origin.get("source"), origin["digest"]
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ArtefactError(f"{settings}: damaged ({error}).") from None
+    if data is None and source is None:
+        raise InputError(f"{run}: the run does not know where its data lie; name them with --data.")
+    path = Path(source) if data is None else data
     trajectories = load(path)
     if trajectories.digest() != digest:
         raise InputError(f"{path}: not the data this run began with; restore them, or name them with --data.")
@@ -89,7 +91,7 @@ def _fit(
     *,
     resume: bool,
 ) -> None:
-    done = _steps_done(folder) if resume else 0
+    done = checkpoint_step(folder / CHECKPOINT_FILE) if resume else 0
     title = f"{spec.method} form, {spec.training.members} member{'s' if spec.training.members > 1 else ''}"
     with jax.enable_x64(True), training_bar(messages, title, spec.training.steps, done) as observe:
         model = fit(
@@ -102,11 +104,6 @@ def _fit(
             resume=resume,
         )
     _report(model, spec, folder, as_json)
-
-
-def _steps_done(folder: Path) -> int:
-    with np.load(folder / CHECKPOINT_FILE, allow_pickle=False) as file:
-        return int(file["step"][0])
 
 
 def _report(model: Model, spec: FitSpec, folder: Path, as_json: bool) -> None:

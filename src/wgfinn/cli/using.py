@@ -43,7 +43,8 @@ def simulate(
             f"--until {until} and --step {step}: both must be positive, and the step no longer than the end."
         )
     start, run_names = load_start_states(initial, model.names)
-    times = step * np.arange(round(until / step) + 1)
+    # Never beyond the end, but up to it where the quotient is whole but for rounding.
+    times = step * np.arange(int(until / step * (1 + 1e-9)) + 1)
     x = model.simulate(start, times, integrator=integrator, index=member)
     lost = first_loss(x)
     for trajectory, index in lost:

@@ -79,7 +79,7 @@ def trajectory_figure(
                 _draw(axes, t, member[:, j], styles[label], _THIN, alpha=0.45, zorder=3)
             _draw(axes, t, served[:, j], styles[label], _MODEL_WIDTH, zorder=4)
     _finish_grid(grid, len(names))
-    figure.legend(**_legend(models, styles, noisy=noisy is not None), **_BELOW)
+    _legend_below(figure, _legend(models, styles, noisy=noisy is not None))
     _write(figure, path, title)
 
 
@@ -119,15 +119,14 @@ def energy_entropy_figure(
     shown_entropies = {label: _anchored(values, true_entropy) for label, values in learnt_entropies.items()}
     # A conserved energy, drawn to its own range, would be a picture of rounding.
     starts = [true_energy[:1]] if true_energy is not None else [v[:1] for v in learnt_energies.values()]
-    narrowest = 0.02 * max(map(_largest, starts), default=0.0)
+    narrowest = 0.25 * max(map(_largest, starts), default=0.0)
     own_units = true_energy is not None and not known.keys() >= learnt_energies.keys()
     name = "energy (learnt: own units)" if own_units else "energy"
     _draw_potential(grid[0, 0], t, shown_energies, true_energy, styles, name, narrowest)
     _draw_potential(grid[0, 1], t, shown_entropies, true_entropy, styles, "entropy", 0.0)
     _finish_grid(grid, 2)
     has_truth = true_energy is not None or true_entropy is not None
-    legend = _legend(learnt_energies | learnt_entropies, styles, noisy=False, truth=has_truth)
-    figure.legend(**legend, **_BELOW)
+    _legend_below(figure, _legend(learnt_energies | learnt_entropies, styles, noisy=False, truth=has_truth))
     _write(figure, path, title)
 
 
@@ -315,8 +314,6 @@ def _draw_crowd(axes: Axes, curves: _Curves) -> list[Line2D]:
 
 # ------------------------------------------------------------------------------------------------- dressing
 
-_BELOW: dict[str, Any] = {"loc": "outside lower center", "ncols": 5, "fontsize": 8.5, "frameon": False}
-
 
 def _styles(labels: Iterable[str]) -> dict[str, _Style]:
     """A colour and a line for each model; names that speak of the weak or strong form get theirs."""
@@ -343,7 +340,7 @@ def _form(label: str) -> _Style | None:
 
 def _legend(
     labels: Mapping[str, Any], styles: Mapping[str, _Style], *, noisy: bool, truth: bool = True
-) -> dict[str, Any]:
+) -> list[Line2D]:
     handles = [Line2D([], [], color=_TRUTH, linewidth=_TRUTH_WIDTH, label="ground truth")] if truth else []
     if noisy:
         handles.append(Line2D([], [], color=_DATA, marker=".", linestyle="", label="noisy data"))
@@ -354,7 +351,13 @@ def _legend(
         handles.append(Line2D([], [], color=colour, linestyle=dashes, linewidth=_MODEL_WIDTH, label=text))
     if any(isinstance(given, list) and len(given) > 1 for given in labels.values()):
         handles.append(Line2D([], [], color=_DATA, linewidth=_THIN, label="members"))
-    return {"handles": handles}
+    return handles
+
+
+def _legend_below(figure: Figure, handles: list[Line2D]) -> None:
+    """A legend under the panels, in as many rows as the width of the figure asks for."""
+    columns = max(2, int(figure.get_figwidth() / 1.7))
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
 
 
 def _plain(text: str) -> str:

@@ -16,7 +16,7 @@ from wgfinn.models import AbstractField
 from wgfinn.studies import drawing
 from wgfinn.studies.arms import ARMS
 from wgfinn.studies.observables import observe
-from wgfinn.studies.potentials import calibrated, calibrated_along, learnt_values, plane, true_values
+from wgfinn.studies.potentials import calibrated, calibrated_along, learnt_values, plane, reference_states, true_values
 from wgfinn.studies.recipes import ContourSpec, Recipe
 from wgfinn.studies.results import RowResult, StudyResult
 from wgfinn.studies.run import INTEGRATOR, StudyData, on_cpu
@@ -49,8 +49,7 @@ class Gallery:
 
     @property
     def times(self) -> np.ndarray:
-        run = self.data.test.runs[0]
-        return run.t
+        return self.data.test.runs[0].t
 
     @property
     def truth(self) -> np.ndarray:
@@ -170,7 +169,7 @@ def _potentials(gallery: Gallery, path: Path) -> None:
     assert isinstance(system, System)
     levels = [level for level in gallery.result.levels if gallery.has(_PAPER_ARMS, [level])]
     planes = [_contour_panel(gallery, system, contour, levels) for contour in gallery.recipe.figures.contours]
-    true_entropy = true_values(system, "entropy", gallery.truth)
+    true_entropy = true_values(system.entropy, gallery.truth)
     along = {
         level: {arm: _entropy_along(gallery.shown[arm, level], true_entropy) for arm in _PAPER_ARMS} for level in levels
     }
@@ -183,6 +182,11 @@ def _contour_panel(
     gallery: Gallery, system: System, contour: ContourSpec, levels: Sequence[float]
 ) -> drawing.ContourPanel:
     x, y, states = plane(contour, gallery.data.test.names)
+    domain, truth = reference_states(system), getattr(system, contour.of)
+
+    def learnt(arm: str, level: float) -> np.ndarray:
+        return calibrated(getattr(gallery.shown[arm, level].field, contour.of), truth, domain, states)
+
     fixed = ", ".join(f"{name} = {value:g}" for name, value in contour.fixed.items())
     return drawing.ContourPanel(
         title=f"{contour.of} at {fixed}",
@@ -190,16 +194,13 @@ def _contour_panel(
         y_label=contour.y,
         x=x,
         y=y,
-        truth=true_values(system, contour.of, states),
-        learnt={
-            level: {arm: calibrated(gallery.shown[arm, level].field, system, contour.of, states) for arm in _PAPER_ARMS}
-            for level in levels
-        },
+        truth=true_values(truth, states),
+        learnt={level: {arm: learnt(arm, level) for arm in _PAPER_ARMS} for level in levels},
     )
 
 
 def _entropy_along(shown: Shown, truth: np.ndarray) -> np.ndarray:
-    return calibrated_along(learnt_values(shown.field, "entropy", shown.rollout), truth)
+    return calibrated_along(learnt_values(shown.field.entropy, shown.rollout), truth)
 
 
 def _title(gallery: Gallery) -> str:

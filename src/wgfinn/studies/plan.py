@@ -95,7 +95,7 @@ def plan_rows(recipe: Recipe, scale: Scale, seeds: int | None = None) -> list[Pl
 
 def _fit_spec(recipe: Recipe, scale: Scale, arm: str, row: WeakRow | StrongRow) -> FitSpec:
     chosen, form = recipe.scales[scale], ARMS[arm].form
-    batch = row.batch if row.batch is None or chosen.batch is None else chosen.batch
+    batch = row.batch if form == "weak" or chosen.batch is None else chosen.batch
     return FitSpec(
         method=form,
         coordinates="physical",
@@ -105,7 +105,10 @@ def _fit_spec(recipe: Recipe, scale: Scale, arm: str, row: WeakRow | StrongRow) 
         attention=row.attention,
         optimiser=row.optimiser,
         training=TrainingSpec(
-            steps=chosen.steps(form), batch="all" if batch is None else batch, check_every=chosen.check_every, dtype=recipe.dtype
+            steps=chosen.steps(form),
+            batch="all" if batch is None else batch,
+            check_every=chosen.check_every,
+            dtype=recipe.dtype,
         ),
     )
 

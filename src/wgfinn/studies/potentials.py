@@ -16,12 +16,13 @@ import numpy as np
 from wgfinn._errors import InputError
 from wgfinn._types import Array
 from wgfinn.evaluate import calibrate, calibrate_anchored
-from wgfinn.models import AbstractField
 from wgfinn.studies.recipes import ContourSpec
 from wgfinn.systems import System
 
 REFERENCE_STATES = 2000
 _PLANE_POINTS = 61
+
+Potential = Callable[[Array], Array]
 
 
 def reference_states(system: System) -> np.ndarray:
@@ -43,26 +44,24 @@ def plane(contour: ContourSpec, names: tuple[str, ...]) -> tuple[np.ndarray, np.
     return x, y, np.stack(states, axis=-1)
 
 
-def true_values(system: System, of: str, states: np.ndarray) -> np.ndarray:
-    """The system's own energy or entropy at states `(..., state)`."""
-    flat = states.reshape(-1, states.shape[-1])
+def true_values(potential: Potential, states: np.ndarray) -> np.ndarray:
+    """A system's own energy or entropy, a function of one state, at states `(..., state)`."""
     with jax.enable_x64(True):
-        return np.asarray(jax.vmap(getattr(system, of))(jnp.asarray(flat))).reshape(states.shape[:-1])
+        values = jax.vmap(potential)(jnp.asarray(states.reshape(-1, states.shape[-1])))
+    return np.asarray(values).reshape(states.shape[:-1])
 
 
-def learnt_values(field: AbstractField, of: str, states: np.ndarray) -> np.ndarray:
-    """A model's energy or entropy, in its own units, at states `(..., state)`."""
-    potential: Callable[[Array], Array] = getattr(field, of)
+def learnt_values(potential: Potential, states: np.ndarray) -> np.ndarray:
+    """A model's energy or entropy, a function of `state *batch`, in its own units at states `(..., state)`."""
     with jax.enable_x64(True):
-        flat = jnp.asarray(states.reshape(-1, states.shape[-1]).T)
-        return np.asarray(potential(flat)).reshape(states.shape[:-1])
+        values = potential(jnp.asarray(states.reshape(-1, states.shape[-1]).T))
+    return np.asarray(values).reshape(states.shape[:-1])
 
 
-def calibrated(field: AbstractField, system: System, of: str, states: np.ndarray) -> np.ndarray:
-    """A model's energy or entropy at `states`, calibrated over the reference domain."""
-    domain = reference_states(system)
-    scale, offset = calibrate(learnt_values(field, of, domain), true_values(system, of, domain))
-    return scale * learnt_values(field, of, states) + offset
+def calibrated(learnt: Potential, truth: Potential, domain: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """A model's potential at `states`, calibrated over the reference `domain`."""
+    scale, offset = calibrate(learnt_values(learnt, domain), true_values(truth, domain))
+    return scale * learnt_values(learnt, states) + offset
 
 
 def calibrated_along(learnt: Any, truth: Any) -> np.ndarray:

@@ -59,8 +59,8 @@ class WeakRow(Row):
         return TestFunctionSpec(width=self.width, degree=self.degree, overlap=self.overlap)
 
     @property
-    def batch(self) -> None:
-        return None
+    def batch(self) -> Literal["all"]:
+        return "all"
 
 
 class StrongRow(Row):
@@ -148,6 +148,14 @@ class Recipe(Spec):
     def levels(self) -> tuple[float, ...]:
         """All noise levels, ascending."""
         return tuple(sorted({row.noise for arm in ARMS for row in self.rows(arm)}))
+
+
+def as_scale(scale: str) -> Scale:
+    """The scale of that name."""
+    for known in SCALES:
+        if scale == known:
+            return known
+    raise InputError(f"scale={scale!r} is unknown; choose one of {', '.join(SCALES)}.")
 
 
 _ROW_KINDS: dict[Form, type[WeakRow] | type[StrongRow]] = {"weak": WeakRow, "strong": StrongRow}

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import jax
 
@@ -18,7 +18,7 @@ from wgfinn.artefact import load_model, save_model
 from wgfinn.data import atomic_write
 from wgfinn.studies.figures import draw_study
 from wgfinn.studies.plan import PlannedRow, Program, group_rows, plan_rows, select_rows
-from wgfinn.studies.recipes import Recipe, Scale, load_recipe, recipe_names
+from wgfinn.studies.recipes import Recipe, Scale, as_scale, load_recipe, recipe_names
 from wgfinn.studies.results import RowResult, StudyResult, read_json, write_json
 from wgfinn.studies.run import StudyData, judge_row, make_data, row_models, train_program
 from wgfinn.studies.tables import study_table, summary_table
@@ -73,7 +73,7 @@ def reproduce(
     name: str | Recipe,
     *,
     out: Path,
-    scale: Scale = "short",
+    scale: str = "short",
     noise: Sequence[float] | None = None,
     method: Sequence[str] | None = None,
     seeds: int | None = None,
@@ -87,8 +87,7 @@ def reproduce(
     names the rows that are still missing.
     """
     recipe = name if isinstance(name, Recipe) else load_recipe(name)
-    if scale not in get_args(Scale):
-        raise InputError(f"scale={scale!r} is unknown; choose one of {', '.join(get_args(Scale))}.")
+    scale = as_scale(scale)
     folder = _Folder(out / recipe.system)
     _refuse_other_scale(folder, scale)
     rows = plan_rows(recipe, scale, seeds)
@@ -117,7 +116,7 @@ def reproduce(
 def reproduce_all(
     *,
     out: Path,
-    scale: Scale = "short",
+    scale: str = "short",
     names: Sequence[str] | None = None,
     seeds: int | None = None,
     method: Sequence[str] | None = None,
@@ -132,7 +131,7 @@ def reproduce_all(
     for name in recipe_names() if names is None else names:
         recipe = load_recipe(name)
         arms = None if method is None else [arm for arm in method if recipe.rows(arm)]
-        wanted = _wanted(recipe, scale, seeds, arms)
+        wanted = {row.key for row in select_rows(plan_rows(recipe, as_scale(scale), seeds), None, arms)}
         found[name] = reproduce(recipe, out=out, scale=scale, seeds=seeds, method=arms, watch=watch)
         _write_text(out / SUMMARY_FILE, summary_table([StudyResult.model_validate(r) for r in found.values()]))
         if wanted & set(found[name]["pending"]):
@@ -199,10 +198,6 @@ def _run_program(program: Program, data: StudyData, folder: _Folder, words: str,
         write_json(folder.row(row.key), judge_row(row, model, data, outcome, n_members))
     checkpoint.unlink(missing_ok=True)
     return True
-
-
-def _wanted(recipe: Recipe, scale: Scale, seeds: int | None, arms: Sequence[str] | None) -> set[str]:
-    return {row.key for row in select_rows(plan_rows(recipe, scale, seeds), None, arms)}
 
 
 def _refuse_other_scale(folder: _Folder, scale: Scale) -> None:

@@ -1,6 +1,6 @@
 """Training: thousands of optimiser steps of all members of an ensemble as one compiled program."""
 
-from wgfinn.training.checkpoint import load_checkpoint, save_checkpoint
+from wgfinn.training.checkpoint import checkpoint_step, load_checkpoint, save_checkpoint
 from wgfinn.training.interrupt import graceful_interrupt
 from wgfinn.training.loop import MemberRecord, Observer, Record, train
 from wgfinn.training.spec import OptimiserSpec, TrainingSpec
@@ -20,6 +20,7 @@ __all__ = [
     "TrainState",
     "TrainingSpec",
     "advance",
+    "checkpoint_step",
     "graceful_interrupt",
     "initial_state",
     "learning_rate",

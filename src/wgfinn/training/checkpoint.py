@@ -1,6 +1,8 @@
 """The state of a training on disk: enough to go on as if nothing had happened."""
 
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from wgfinn.models import named_arrays, with_named_arrays
 from wgfinn.training.state import TrainState
 
 _SECONDS = "seconds"
+_STEP = "step"
 
 
 def save_checkpoint(path: Path, states: TrainState, seconds: float) -> None:
@@ -21,11 +24,26 @@ def save_checkpoint(path: Path, states: TrainState, seconds: float) -> None:
 
 def load_checkpoint(path: Path, template: TrainState) -> tuple[TrainState, float]:
     """The states saved at `path`, in the shape of `template`, and the seconds spent until then."""
+    with _reading(path), np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+        seconds = float(arrays[_SECONDS])
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        return with_named_arrays(template, arrays), seconds
+    except ArtefactError as error:
+        raise ArtefactError(f"{path}: {error}") from None
+
+
+def checkpoint_step(path: Path) -> int:
+    """The step that the checkpoint at `path` has reached."""
+    with _reading(path), np.load(path, allow_pickle=False) as file:
+        return int(file[_STEP][0])
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    try:
+        yield
     except FileNotFoundError:
         raise ArtefactError(f"{path}: no checkpoint here; start the run with `wgfinn fit`.") from None
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, LookupError, zipfile.BadZipFile) as error:
         raise ArtefactError(f"{path}: the checkpoint cannot be read ({error}); start the run afresh.") from None
-    return with_named_arrays(template, arrays), float(arrays[_SECONDS])
