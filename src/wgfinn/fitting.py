@@ -196,13 +196,14 @@ def _start(spec: FitSpec, n_states: int, seed: int) -> tuple[jax.Array, Structur
 
 
 def _problem(spec: FitSpec, trajectories: Trajectories, structure: Structure) -> Problem:
-    rescaled = rescale(trajectories, choose_scales(spec, trajectories))
-    equations = make_equations(spec, rescaled)
+    scales = choose_scales(spec, trajectories)
+    equations = make_equations(spec, rescale(trajectories, scales))
+    std = state_std(trajectories) / scales.scale
     batch = spec.training.batch
     assert batch != "auto"
     return Problem(
         equations=equations,
-        weights=jnp.asarray(state_weights(state_std(rescaled), spec.weights), spec.training.dtype),
+        weights=jnp.asarray(state_weights(std, spec.weights), spec.training.dtype),
         structure=structure,
         batch=None if batch == "all" or batch >= equations.n_items else batch,
     )

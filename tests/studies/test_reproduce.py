@@ -11,7 +11,7 @@ from wgfinn.data import state_std
 from wgfinn.studies import run
 from wgfinn.studies.plan import plan_rows
 from wgfinn.studies.recipes import Recipe, load_recipe
-from wgfinn.studies.reproduce import Event, reproduce, reproduce_all
+from wgfinn.studies.reproduction import Event, reproduce, reproduce_all
 from wgfinn.studies.results import RowResult, StudyResult, read_json
 from wgfinn.studies.theory import reproduce_theory
 
@@ -198,14 +198,14 @@ def test_unknown_scale_and_method_are_refused(tmp_path):
         reproduce("damped_oscillator", out=tmp_path, scale="tiny")
     with pytest.raises(InputError, match="method='wgfinn' is in no row"):
         reproduce("damped_oscillator", out=tmp_path, scale="smoke", method=["wgfinn"])
-    with pytest.raises(InputError, match="method='wgfinn' is in no row"):
+    with pytest.raises(InputError, match="method='wgfinn' is unknown; choose from weak, strong, strong_fair"):
         reproduce_all(out=tmp_path, scale="smoke", method=["wgfinn"])
 
 
 def test_all_systems_make_one_summary(tmp_path, monkeypatch):
     recipes = {name: small_recipe(name) for name in ("damped_oscillator", "gas_containers")}
-    monkeypatch.setattr("wgfinn.studies.reproduce.recipe_names", lambda: tuple(recipes))
-    monkeypatch.setattr("wgfinn.studies.reproduce.load_recipe", recipes.__getitem__)
+    monkeypatch.setattr("wgfinn.studies.reproduction.recipe_names", lambda: tuple(recipes))
+    monkeypatch.setattr("wgfinn.studies.reproduction.load_recipe", recipes.__getitem__)
     found = reproduce_all(out=tmp_path, scale="smoke", seeds=1, method=["weak_unweighted", "strong"])
     assert list(found) == ["damped_oscillator", "gas_containers"]
     assert {row["arm"] for row in found["gas_containers"]["rows"]} == {"strong"}

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_fits import some_runs
 
+from small_fits import some_runs
 from wgfinn.losses import AttentionSpec, WeakEquations
 from wgfinn.models import ModelSpec, build
 from wgfinn.training import (

@@ -16,9 +16,16 @@ MODELS = [
 ]
 
 
+def some_field(model, seed=0):
+    """Weights drawn by numpy: `build` compiles a draw for every shape."""
+    rng = np.random.default_rng(seed)
+    shapes = eqx.filter_eval_shape(build, model, 3, key=jax.random.key(0))
+    return jax.tree.map(lambda leaf: jnp.asarray(rng.standard_normal(leaf.shape), leaf.dtype), shapes)
+
+
 @pytest.mark.parametrize("model", MODELS)
-def test_together_again_bit_for_bit(model, key):
-    field = build(model, 3, key=key)
+def test_together_again_bit_for_bit(model):
+    field = some_field(model)
     vector, structure = take_apart(field, "float64")
     assert vector.shape == (parameter_count(field),)
     again = structure.field(vector)
@@ -28,8 +35,8 @@ def test_together_again_bit_for_bit(model, key):
         assert a.dtype == b.dtype
 
 
-def test_vector_has_the_type_asked_for(key):
-    field = build(MODELS[0], 3, key=key)
+def test_vector_has_the_type_asked_for():
+    field = some_field(MODELS[0])
     vector, structure = take_apart(field, "float32")
     assert vector.dtype == jnp.float32
     leaves = jax.tree.leaves(eqx.filter(structure.field(vector), eqx.is_inexact_array))
@@ -38,13 +45,13 @@ def test_vector_has_the_type_asked_for(key):
 
 def test_structure_holds_no_trainable_number_and_is_the_same_for_every_seed():
     """Members share one structure, so it must not know whose weights it was taken from."""
-    structures = [take_apart(build(MODELS[0], 3, key=jax.random.key(k)), "float32")[1] for k in (0, 1)]
+    structures = [take_apart(some_field(MODELS[0], seed=k), "float32")[1] for k in (0, 1)]
     assert not jax.tree.leaves(eqx.filter(structures[0], eqx.is_inexact_array))
     assert eqx.tree_equal(*structures)
 
 
-def test_gradient_through_the_vector_is_that_of_the_field(key):
-    field = build(MODELS[2], 3, key=key)
+def test_gradient_through_the_vector_is_that_of_the_field():
+    field = some_field(MODELS[2])
     vector, structure = take_apart(field, "float64")
     x = jnp.asarray([[0.3, -1.0], [0.5, 0.2], [1.0, 2.0]])
 
@@ -56,7 +63,7 @@ def test_gradient_through_the_vector_is_that_of_the_field(key):
     np.testing.assert_allclose(of_vector, of_field, rtol=1e-14)
 
 
-def test_a_vector_of_another_length_is_refused(key):
-    vector, structure = take_apart(build(MODELS[2], 3, key=key), "float64")
-    with pytest.raises(ValueError, match="split"):
+def test_a_vector_of_another_length_is_refused():
+    vector, structure = take_apart(some_field(MODELS[2]), "float64")
+    with pytest.raises(ValueError, match="Sum of sizes 68 must be equal"):
         structure.field(vector[:-1])

@@ -10,10 +10,18 @@ from wgfinn.data._arrays import real_array
 from wgfinn.data._random import generator
 from wgfinn.data.trajectories import Trajectories
 
+# A spread below this fraction of the largest value is rounding, not motion.
+_CONSTANT = 1e-12
+
 
 def state_std(trajectories: Trajectories) -> Float64[np.ndarray, " state"]:
-    r"""$\sigma_l$: population standard deviation of state $l$ over all runs and times (paper, section 5)."""
-    return np.std(np.concatenate([run.x for run in trajectories.runs]), axis=0)
+    r"""$\sigma_l$: population standard deviation of state $l$ over all runs and times (paper, section 5).
+
+    Exactly zero for a state that never moves, also where rounding leaves a trace of spread.
+    """
+    x = np.concatenate([run.x for run in trajectories.runs])
+    spread = np.std(x, axis=0)
+    return np.where(spread > _CONSTANT * np.max(np.abs(x), axis=0), spread, 0.0)
 
 
 def add_noise(

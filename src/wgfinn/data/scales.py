@@ -13,10 +13,8 @@ from jaxtyping import Float, Float64
 
 from wgfinn._errors import InputError
 from wgfinn.data._arrays import real_array
+from wgfinn.data.noise import state_std
 from wgfinn.data.trajectories import Trajectories
-
-# A spread below this fraction of the largest value is rounding, not motion.
-_CONSTANT = 1e-12
 
 
 @final
@@ -60,11 +58,10 @@ class Scales:
         derivatives it does not feel the noise.
         """
         x = np.concatenate([run.x for run in trajectories.runs])
-        spread = np.std(x, axis=0)
-        constant = spread <= _CONSTANT * np.max(np.abs(x), axis=0)
+        spread = state_std(trajectories)
         if time is None:
             time = float(np.median([run.duration for run in trajectories.runs])) / 4
-        return cls(shift=np.mean(x, axis=0), scale=np.where(constant, 1.0, spread), time=float(time))
+        return cls(shift=np.mean(x, axis=0), scale=np.where(spread > 0, spread, 1.0), time=float(time))
 
     def forward(self, x: Float[np.ndarray, "*batch state"]) -> Float[np.ndarray, "*batch state"]:
         """Physical to scaled: $z = (x - m) / s$."""

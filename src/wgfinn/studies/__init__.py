@@ -5,7 +5,7 @@ how one model is trained or judged.
 """
 
 from wgfinn.studies.recipes import Recipe, Scale, load_recipe, recipe_names
-from wgfinn.studies.reproduce import Event, Watcher, reproduce, reproduce_all
+from wgfinn.studies.reproduction import Event, Watcher, reproduce, reproduce_all
 from wgfinn.studies.results import MemberResult, RowResult, StudyResult
 from wgfinn.studies.theory import reproduce_theory
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from wgfinn._errors import ArtefactError
 from wgfinn.data import atomic_write
@@ -24,7 +25,7 @@ def save_checkpoint(path: Path, states: TrainState, seconds: float) -> None:
 
 def load_checkpoint(path: Path, template: TrainState) -> tuple[TrainState, float]:
     """The states saved at `path`, in the shape of `template`, and the seconds spent until then."""
-    with _reading(path), np.load(path, allow_pickle=False) as file:
+    with _opened(path) as file:
         arrays = {name: file[name] for name in file.files}
         seconds = float(arrays[_SECONDS])
     try:
@@ -35,14 +36,17 @@ def load_checkpoint(path: Path, template: TrainState) -> tuple[TrainState, float
 
 def checkpoint_step(path: Path) -> int:
     """The step that the checkpoint at `path` has reached."""
-    with _reading(path), np.load(path, allow_pickle=False) as file:
+    with _opened(path) as file:
         return int(file[_STEP][0])
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def _opened(path: Path) -> Iterator[NpzFile]:
+    """The archive at `path`; what goes wrong with it inside the block becomes an `ArtefactError`."""
     try:
-        yield
+        # Opened here, because numpy leaves the file open when it finds it damaged.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            yield archive
     except FileNotFoundError:
         raise ArtefactError(f"{path}: no checkpoint here; start the run with `wgfinn fit`.") from None
     except (OSError, ValueError, EOFError, LookupError, zipfile.BadZipFile) as error:

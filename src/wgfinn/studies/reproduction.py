@@ -16,6 +16,7 @@ import jax
 from wgfinn._errors import ArtefactError, InputError
 from wgfinn.artefact import load_model, save_model
 from wgfinn.data import atomic_write
+from wgfinn.studies.arms import ARMS
 from wgfinn.studies.figures import draw_study
 from wgfinn.studies.plan import PlannedRow, Program, group_rows, plan_rows, select_rows
 from wgfinn.studies.recipes import Recipe, Scale, as_scale, load_recipe, recipe_names
@@ -127,6 +128,9 @@ def reproduce_all(
     Noise levels differ between the systems, so they are not chosen here. Stops after a system that was
     interrupted.
     """
+    for arm in method or ():
+        if arm not in ARMS:
+            raise InputError(f"method={arm!r} is unknown; choose from {', '.join(ARMS)}.")
     found: dict[str, dict[str, Any]] = {}
     for name in recipe_names() if names is None else names:
         recipe = load_recipe(name)
