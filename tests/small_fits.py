@@ -12,7 +12,7 @@ from wgfinn.fitting import FitSpec
 NAMES = ("q", "p", "S")
 STEP = 0.1
 TRAINING = {"steps": 40, "check_every": 5, "log_every": 10, "members": 2}
-GENERIC = {"layers": 2, "width": 4, "rows": 1}
+GENERIC = {"layers": 2, "width": 4, "rows": 2}
 PLAIN = {"field": "plain", "layers": 2, "width": 4}
 
 

@@ -187,10 +187,12 @@ def test_other_settings_are_trained_again(tmp_path):
     assert third["rows"][0]["members"] == second["rows"][0]["members"]
 
 
-def test_another_scale_does_not_replace_results(damped):
+def test_another_scale_or_number_of_seeds_does_not_replace_results(damped):
     out, _ = damped
-    with pytest.raises(InputError, match=r"holds the results of scale 'smoke', but scale='short' is asked for"):
+    with pytest.raises(InputError, match=r"results of scale 'smoke' with 2 seeds, but scale 'short' with 5 is asked"):
         reproduce("damped_oscillator", out=out, scale="short")
+    with pytest.raises(InputError, match=r"but scale 'smoke' with 3 is asked for; choose another output folder"):
+        reproduce("damped_oscillator", out=out, scale="smoke", seeds=3)
 
 
 def test_unknown_scale_and_method_are_refused(tmp_path):
@@ -209,6 +211,10 @@ def test_all_systems_make_one_summary(tmp_path, monkeypatch):
     found = reproduce_all(out=tmp_path, scale="smoke", seeds=1, method=["weak_unweighted", "strong"])
     assert list(found) == ["damped_oscillator", "gas_containers"]
     assert {row["arm"] for row in found["gas_containers"]["rows"]} == {"strong"}
+    assert list(reproduce_all(out=tmp_path, scale="smoke", seeds=1, method=["weak_unweighted"])) == [
+        "damped_oscillator"
+    ]
+    reproduce_all(out=tmp_path, scale="smoke", seeds=1, method=["strong"])
     summary = (tmp_path / "summary.md").read_text()
     assert "## Linearly damped system (scale `smoke`)" in summary
     assert "## Two gas containers exchanging heat and volume" in summary

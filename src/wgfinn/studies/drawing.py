@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogFormatter
+from matplotlib.ticker import FuncFormatter
 
 from wgfinn.data import atomic_write
 from wgfinn.studies.arms import ARMS
@@ -60,10 +60,9 @@ def draw_errors(path: Path, errors: Mapping[str, Mapping[float, Sequence[float]]
     _prepare(axes, "relative $\\ell_2$ error on clean test runs")
     axes.set_yscale("log")
     axes.set_ylim(bottom, top)
-    # 0.05 instead of powers of ten; between the decades only what there is room for.
-    plain = LogFormatter(labelOnlyBase=False, minor_thresholds=(3, 0.8))
+    # Plain numbers, and between the decades only 2 and 5.
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.yaxis.set_minor_formatter(plain)
+    axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: f"{value:g}" if f"{value:e}"[0] in "25" else ""))
     axes.tick_params(which="minor", labelsize=7)
     axes.set_xlabel("noise in the training data", fontsize=9)
     axes.set_xticks(range(len(levels)), [f"{100 * level:g} %" for level in levels])

@@ -16,7 +16,7 @@ from wgfinn.models import AbstractField
 from wgfinn.studies import drawing
 from wgfinn.studies.arms import ARMS
 from wgfinn.studies.observables import observe
-from wgfinn.studies.potentials import calibrated, calibrated_along, learnt_values, plane, reference_states, true_values
+from wgfinn.studies.potentials import calibrated, calibrated_along, learnt_values, plane, true_values
 from wgfinn.studies.recipes import ContourSpec, Recipe
 from wgfinn.studies.results import RowResult, StudyResult
 from wgfinn.studies.run import INTEGRATOR, StudyData, on_cpu
@@ -128,7 +128,7 @@ def _trajectories(gallery: Gallery, path: Path) -> None:
         gallery.panels(gallery.truth),
         {f"{100 * level:g} % noise": shown for level, shown in predictions.items() if shown},
         gallery.recipe.figures.panels,
-        title=f"{_title(gallery)}: {_chosen(gallery)}",
+        title=f"{_title(gallery)}\n{_chosen(gallery)}",
     )
 
 
@@ -143,7 +143,7 @@ def _spotlight(gallery: Gallery, path: Path) -> None:
         gallery.panels(gallery.truth),
         {"": {arm: gallery.panels(gallery.shown[arm, level].rollout) for arm in arms}},
         gallery.recipe.figures.panels,
-        title=f"{_title(gallery)}, {100 * level:g} % noise: {_chosen(gallery)}",
+        title=f"{_title(gallery)}, {100 * level:g} % noise\n{_chosen(gallery)}",
     )
 
 
@@ -159,7 +159,7 @@ def _weighting(gallery: Gallery, path: Path) -> None:
         gallery.panels(gallery.truth),
         pairs,
         gallery.recipe.figures.panels,
-        title=f"{_title(gallery)}, noise-free: with and without state weights; {_chosen(gallery)}",
+        title=f"{_title(gallery)}, noise-free, with and without state weights\n{_chosen(gallery)}",
     )
 
 
@@ -174,7 +174,7 @@ def _potentials(gallery: Gallery, path: Path) -> None:
         level: {arm: _entropy_along(gallery.shown[arm, level], true_entropy) for arm in _PAPER_ARMS} for level in levels
     }
     drawing.draw_potentials(
-        path, planes, gallery.times, true_entropy, along, title=f"{_title(gallery)}: {_chosen(gallery)}"
+        path, planes, gallery.times, true_entropy, along, title=f"{_title(gallery)}\n{_chosen(gallery)}"
     )
 
 
@@ -182,10 +182,10 @@ def _contour_panel(
     gallery: Gallery, system: System, contour: ContourSpec, levels: Sequence[float]
 ) -> drawing.ContourPanel:
     x, y, states = plane(contour, gallery.data.test.names)
-    domain, truth = reference_states(system), getattr(system, contour.of)
+    truth = true_values(getattr(system, contour.of), states)
 
     def learnt(arm: str, level: float) -> np.ndarray:
-        return calibrated(getattr(gallery.shown[arm, level].field, contour.of), truth, domain, states)
+        return calibrated(learnt_values(getattr(gallery.shown[arm, level].field, contour.of), states), truth)
 
     fixed = ", ".join(f"{name} = {value:g}" for name, value in contour.fixed.items())
     return drawing.ContourPanel(
@@ -194,7 +194,7 @@ def _contour_panel(
         y_label=contour.y,
         x=x,
         y=y,
-        truth=true_values(truth, states),
+        truth=truth,
         learnt={level: {arm: learnt(arm, level) for arm in _PAPER_ARMS} for level in levels},
     )
 
@@ -208,8 +208,8 @@ def _title(gallery: Gallery) -> str:
 
 
 def _chosen(gallery: Gallery) -> str:
-    n = len(gallery.result.rows[0].members)
-    return f"test run {gallery.data.test.run_names[0]}, model of {gallery.recipe.figures.shown_member} loss of {n}"
+    which = f"{gallery.recipe.figures.shown_member} training loss of {gallery.result.seeds} seeds"
+    return f"test run {gallery.data.test.run_names[0]}; the member of {which}"
 
 
 def _has_spotlight(gallery: Gallery) -> bool:

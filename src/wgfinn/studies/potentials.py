@@ -17,17 +17,10 @@ from wgfinn._errors import InputError
 from wgfinn._types import Array
 from wgfinn.evaluate import calibrate, calibrate_anchored
 from wgfinn.studies.recipes import ContourSpec
-from wgfinn.systems import System
 
-REFERENCE_STATES = 2000
 _PLANE_POINTS = 61
 
 Potential = Callable[[Array], Array]
-
-
-def reference_states(system: System) -> np.ndarray:
-    """The reference domain of a calibration: states `(n, state)` drawn from the system's start box."""
-    return system.sample(REFERENCE_STATES, jax.random.key(0))
 
 
 def plane(contour: ContourSpec, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -58,10 +51,10 @@ def learnt_values(potential: Potential, states: np.ndarray) -> np.ndarray:
     return np.asarray(values).reshape(states.shape[:-1])
 
 
-def calibrated(learnt: Potential, truth: Potential, domain: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """A model's potential at `states`, calibrated over the reference `domain`."""
-    scale, offset = calibrate(learnt_values(learnt, domain), true_values(truth, domain))
-    return scale * learnt_values(learnt, states) + offset
+def calibrated(learnt: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """A model's values on a plane, calibrated to the true ones there: the plane is the reference domain."""
+    scale, offset = calibrate(learnt.ravel(), truth.ravel())
+    return scale * learnt + offset
 
 
 def calibrated_along(learnt: Any, truth: Any) -> np.ndarray:

@@ -5,7 +5,6 @@ trained again, an interrupted program goes on from its checkpoint, and a call th
 draws tables and figures anew.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,8 +89,8 @@ def reproduce(
     recipe = name if isinstance(name, Recipe) else load_recipe(name)
     scale = as_scale(scale)
     folder = _Folder(out / recipe.system)
-    _refuse_other_scale(folder, scale)
     rows = plan_rows(recipe, scale, seeds)
+    _refuse_other_study(folder, scale, len(rows[0].seeds))
     chosen = select_rows(rows, noise, method)
     report = _reporter(recipe.system, watch)
     # Trainings state their own precision; rollouts, operators and known systems need doubles.
@@ -135,6 +134,8 @@ def reproduce_all(
     for name in recipe_names() if names is None else names:
         recipe = load_recipe(name)
         arms = None if method is None else [arm for arm in method if recipe.rows(arm)]
+        if arms == []:
+            continue
         wanted = {row.key for row in select_rows(plan_rows(recipe, as_scale(scale), seeds), None, arms)}
         found[name] = reproduce(recipe, out=out, scale=scale, seeds=seeds, method=arms, watch=watch)
         _write_text(out / SUMMARY_FILE, summary_table([StudyResult.model_validate(r) for r in found.values()]))
@@ -204,18 +205,18 @@ def _run_program(program: Program, data: StudyData, folder: _Folder, words: str,
     return True
 
 
-def _refuse_other_scale(folder: _Folder, scale: Scale) -> None:
+def _refuse_other_study(folder: _Folder, scale: Scale, seeds: int) -> None:
     """A smoke test must not replace the results of a long run."""
     if not folder.results.exists():
         return
     try:
-        found = json.loads(folder.results.read_text(encoding="utf-8")).get("scale")
-    except (ValueError, AttributeError):
+        found = read_json(folder.results, StudyResult)
+    except ArtefactError:
         return
-    if found != scale:
+    if (found.scale, found.seeds) != (scale, seeds):
         raise InputError(
-            f"{folder.root} holds the results of scale {found!r}, but scale={scale!r} is asked for; "
-            "choose another output folder."
+            f"{folder.root} holds the results of scale {found.scale!r} with {found.seeds} seeds, but scale "
+            f"{scale!r} with {seeds} is asked for; choose another output folder."
         )
 
 

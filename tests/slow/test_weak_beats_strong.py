@@ -1,0 +1,36 @@
+"""The point of the method, as statistics over seeds: under noise the weak form beats the strong form.
+
+Margins: on fresh seeds the damped oscillator's medians differed by factors of 40 to 60 and the gas containers' by 1.6
+to 1.7 after a few thousand steps (`make demo`); half of that is asked for here.
+"""
+
+import statistics
+
+import pytest
+
+from wgfinn import GFINN, WGFINN, systems
+from wgfinn.data import add_noise, split
+from wgfinn.evaluate import trajectory_errors
+
+pytestmark = pytest.mark.slow
+
+SEED = 20
+STEPS = 4_000
+
+
+def median_error(estimator, train, test):
+    model = estimator(members=3, steps=STEPS, seed=SEED, settings={"optimiser": {"decay_every": STEPS // 20}})
+    learnt = model.fit(train).model
+    return statistics.median(trajectory_errors(learnt.field(i), test).overall for i in range(3))
+
+
+@pytest.mark.parametrize(
+    ("name", "noise", "factor"),
+    [("damped_oscillator", 0.05, 10.0), ("damped_oscillator", 0.10, 20.0), ("gas_containers", 0.10, 1.3)],
+)
+def test_weak_beats_strong(name, noise, factor):
+    system = systems.make(name)
+    train, test = split(systems.generate(system, seed=SEED).clean, seed=SEED)
+    noisy = add_noise(train, noise, seed=SEED)
+    weak, strong = (median_error(estimator, noisy, test) for estimator in (WGFINN, GFINN))
+    assert factor * weak < strong
