@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_fits import GENERIC, NAMES, small_spec, some_runs
 
+from small_fits import GENERIC, NAMES, small_spec, some_runs
 from wgfinn._errors import ArtefactError, InputError
 from wgfinn.artefact import Model, first_loss, load_model, save_model, serve_index
 from wgfinn.fitting import fit

@@ -3,8 +3,8 @@
 import jax
 import numpy as np
 import pytest
-from small_fits import GENERIC, NAMES, PLAIN, STEP, small_settings, some_runs
 
+from small_fits import GENERIC, NAMES, PLAIN, STEP, small_settings, some_runs
 from wgfinn import GFINN, WGFINN, ArtefactError, InputError, Trajectories
 from wgfinn.artefact import load_model
 from wgfinn.estimator import make_spec, read_settings

@@ -8,8 +8,8 @@ import tomllib
 import jax
 import numpy as np
 import pytest
-from small_fits import PLAIN, some_runs, small_spec
 
+from small_fits import PLAIN, small_spec, some_runs
 from wgfinn import fitting
 from wgfinn._errors import ArtefactError, InputError
 from wgfinn._spec import parse

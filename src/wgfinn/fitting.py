@@ -24,7 +24,7 @@ from wgfinn.artefact import (
     serve_index,
     versions,
 )
-from wgfinn.data import Scales, Trajectories, atomic_write, state_std
+from wgfinn.data import Scales, Trajectories, atomic_write, cut, state_std
 from wgfinn.losses import (
     AbstractEquations,
     AttentionSpec,
@@ -105,9 +105,10 @@ def ensemble(trajectories: Trajectories, spec: FitSpec) -> list[Member]:
 
 
 def choose_test_functions(trajectories: Trajectories) -> TestFunctionSpec:
-    """The default for a data set: windows a tenth of the shortest run wide, but no fewer than ten samples."""
+    """The default for a data set: windows a tenth of the shortest run wide, within 10 to 100 samples."""
     shortest = min(len(run.t) for run in trajectories.runs)
-    return TestFunctionSpec(width=max(min(shortest, 10), shortest // 10, SMALLEST_WIDTH), degree=4, overlap=0.9)
+    width = min(100, max(min(shortest, 10), shortest // 10, SMALLEST_WIDTH))
+    return TestFunctionSpec(width=width, degree=4, overlap=0.9)
 
 
 def resolve(spec: FitSpec, trajectories: Trajectories) -> FitSpec:
@@ -122,7 +123,7 @@ def resolve(spec: FitSpec, trajectories: Trajectories) -> FitSpec:
 
 def choose_batch(method: str, trajectories: Trajectories) -> int:
     """Items a step, so that a step evaluates the field at about 3,200 states, whatever the data's size."""
-    longest = max(len(run.t) for run in trajectories.runs)
+    longest = min(max(len(run.t) for run in trajectories.runs), _STATES_PER_STEP)
     # A strong residual takes three evaluations one after another, for about twice the time.
     return max(1, round(_STATES_PER_STEP / longest)) if method == "weak" else _STATES_PER_STEP // 6
 
@@ -148,7 +149,11 @@ def make_equations(spec: FitSpec, trajectories: Trajectories) -> AbstractEquatio
     if spec.method == "strong":
         return StrongEquations(trajectories, spec.training.dtype)
     assert spec.test_functions is not None
-    return WeakEquations(trajectories, spec.test_functions, spec.training.dtype)
+    width = spec.test_functions.width
+    # An item is a run, all of it in memory with every network's activations: long runs go in segments that together
+    # hold every window.
+    segments = cut(trajectories, max(_STATES_PER_STEP, 4 * width), shared=width - 1)
+    return WeakEquations(segments, spec.test_functions, spec.training.dtype)
 
 
 def train_members(

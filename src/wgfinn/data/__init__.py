@@ -8,6 +8,7 @@ from wgfinn.data.atomic import atomic_write
 from wgfinn.data.files import load, load_start_states, save
 from wgfinn.data.noise import add_noise, state_std
 from wgfinn.data.scales import Scales
+from wgfinn.data.segments import cut
 from wgfinn.data.split import split
 from wgfinn.data.trajectories import Run, Trajectories, as_trajectories
 
@@ -18,6 +19,7 @@ __all__ = [
     "add_noise",
     "as_trajectories",
     "atomic_write",
+    "cut",
     "load",
     "load_start_states",
     "save",
