@@ -239,19 +239,20 @@ def test_members_that_are_not_finite_come_last(losses, served):
 @pytest.mark.parametrize("index", [0, 1])
 def test_structure_is_exact_in_physical_coordinates(model, index):
     """Skew, positive semidefinite and degenerate at rounding: 1e-16 times the factors' norms, per product of a
-    few terms. The scales (1e3 to 1e-2) enter matrix and gradient, so norms are entry by entry."""
+    few terms. The scales (1e3 to 1e-2) enter matrix and gradient, so products are compared row by row."""
     field = model.field(index)
     assert isinstance(field, RescaledField)
     assert {leaf.dtype.name for leaf in jax.tree.leaves(field)} == {"float64"}
     for x in map(jnp.asarray, WIDE.runs[1].x[::10]):
         poisson, friction = np.asarray(field.poisson(x)), np.asarray(field.friction(x))
         of_energy, of_entropy = np.asarray(field.energy_gradient(x)), np.asarray(field.entropy_gradient(x))
-        np.testing.assert_allclose(poisson, -poisson.T, rtol=1e-14)
-        np.testing.assert_allclose(friction, friction.T, rtol=1e-14)
-        assert min(np.abs(poisson).max(), np.abs(friction).max()) > 0
-        scale = np.asarray(field.scale)
-        inner = friction / scale[:, None] / scale[None, :]
-        assert np.linalg.eigvalsh(inner).min() >= -1e-14 * np.abs(inner).max()
+        # In units of the states: what is left of a zero is to be compared with what stands beside it.
+        units = np.outer(field.scale, field.scale)
+        skew, positive = poisson / units, friction / units
+        np.testing.assert_allclose(skew, -skew.T, rtol=1e-14, atol=1e-14 * np.abs(skew).max())
+        np.testing.assert_allclose(positive, positive.T, rtol=1e-14, atol=1e-14 * np.abs(positive).max())
+        assert np.linalg.eigvalsh(positive).min() >= -1e-14 * np.abs(positive).max()
+        assert min(np.abs(skew).max(), np.abs(positive).max()) > 0
         assert np.all(np.abs(poisson @ of_entropy) <= 1e-13 * (np.abs(poisson) @ np.abs(of_entropy)))
         assert np.all(np.abs(friction @ of_energy) <= 1e-13 * (np.abs(friction) @ np.abs(of_energy)))
         np.testing.assert_allclose(field(x), poisson @ of_energy + friction @ of_entropy, rtol=1e-9, atol=1e-12)

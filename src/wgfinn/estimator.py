@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from wgfinn._errors import InputError
 from wgfinn._spec import parse
+from wgfinn._types import Array
 from wgfinn.artefact import Model, first_loss, load_model, save_model
 from wgfinn.data import Trajectories, as_trajectories
 from wgfinn.fitting import FitSpec, fit
@@ -190,15 +192,26 @@ class _Estimator:
     def _at_states(self, part: Callable[[AbstractField], Callable], x: ArrayLike, member: int | None) -> np.ndarray:
         states = self._states(x)
         with jax.enable_x64(True):
-            values = np.asarray(part(self.model.field(member))(jnp.asarray(states.reshape(-1, states.shape[-1]).T)))
+            flat = jnp.asarray(states.reshape(-1, states.shape[-1]).T)
+            values = np.asarray(_at_once(part(self.model.field(member)), flat))
         return values.T.reshape(states.shape if values.ndim == 2 else states.shape[:-1])
 
     def _matrices(self, part: Callable[[AbstractField], Callable], x: ArrayLike, member: int | None) -> np.ndarray:
         states = self._states(x)
         with jax.enable_x64(True):
             flat = jnp.asarray(states.reshape(-1, states.shape[-1]))
-            matrices = np.asarray(jax.vmap(part(self.model.field(member)))(flat))
+            matrices = np.asarray(_one_by_one(part(self.model.field(member)), flat))
         return matrices.reshape(*states.shape, states.shape[-1])
+
+
+@eqx.filter_jit
+def _at_once(part: Callable, states: Array) -> Array:
+    return part(states)
+
+
+@eqx.filter_jit
+def _one_by_one(part: Callable, states: Array) -> Array:
+    return jax.vmap(part)(states)
 
 
 class WGFINN(_Estimator):

@@ -36,7 +36,8 @@ def training_bar(console: Console, title: str, steps: int, done: int = 0) -> Ite
         speed = _Speed()
 
         def observe(record: Record) -> None:
-            state = f"loss {_best_loss(record):.3e}  {speed(record):,.0f} steps/s"
+            rate = speed(record)
+            state = f"loss {_best_loss(record):.3e}" + (f"  {rate:,.0f} steps/s" if rate > 0 else "")
             bar.update(task, completed=record.step, state=state)
 
         yield observe
@@ -51,12 +52,9 @@ def _line_printer(console: Console, title: str) -> Observer:
         rate = speed(record)
         if record.seconds < due and record.step < record.steps:
             return
-        left = (record.steps - record.step) / rate if rate > 0 else math.nan
-        console.print(
-            f"{title}: step {record.step:,} of {record.steps:,}, loss {_best_loss(record):.3e}, "
-            f"{rate:,.0f} steps/s, {left:.0f} s left",
-            markup=False,
-        )
+        pace = f", {rate:,.0f} steps/s, {(record.steps - record.step) / rate:.0f} s left" if rate > 0 else ""
+        loss = f"loss {_best_loss(record):.3e}"
+        console.print(f"{title}: step {record.step:,} of {record.steps:,}, {loss}{pace}", markup=False)
         due = record.seconds + _LINE_SECONDS
 
     return observe

@@ -79,7 +79,7 @@ def reproduce(
     seeds: int | None = None,
     watch: Watcher | None = None,
 ) -> dict[str, Any]:
-    """Run the study `name` (a system of the paper, a recipe file or a recipe) into `out`/<system>.
+    """Run the study `name` (a system of the paper, a recipe file or a recipe) into a folder of that name in `out`.
 
     `noise` and `method` choose rows (all if None); `seeds` defaults to the scale's number. The table, the
     figures and `results.json` hold every row finished so far, also of earlier calls. Ctrl-C ends the training
@@ -88,7 +88,7 @@ def reproduce(
     """
     recipe = name if isinstance(name, Recipe) else load_recipe(name)
     scale = as_scale(scale)
-    folder = _Folder(out / recipe.system)
+    folder = _Folder(out / (recipe.system if isinstance(name, Recipe) else Path(name).stem))
     rows = plan_rows(recipe, scale, seeds)
     _refuse_other_study(folder, scale, len(rows[0].seeds))
     chosen = select_rows(rows, noise, method)

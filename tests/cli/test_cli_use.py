@@ -1,0 +1,177 @@
+"""`wgfinn simulate` and `wgfinn evaluate`."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from small_fits import GENERIC, NAMES, PLAIN, small_spec, some_runs
+from typer.testing import CliRunner
+
+from wgfinn._errors import ArtefactError, InputError
+from wgfinn.artefact import load_model
+from wgfinn.cli import app
+from wgfinn.data import Trajectories, load, save
+from wgfinn.evaluate import trajectory_errors
+from wgfinn.fitting import fit
+
+RUNS = some_runs()
+UNTIL = ("--until", "1", "--step", "0.1")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "generic"
+    fit(RUNS, small_spec(GENERIC), folder=folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save(RUNS, "data.npz")
+    return tmp_path
+
+
+def wgfinn(*arguments):
+    return CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
+
+
+# -------------------------------------------------------------------------------------------------- simulate
+
+
+@pytest.mark.parametrize("out", ["predicted.npz", "predicted.csv"])
+def test_simulate_from_a_data_file(run, out):
+    result = wgfinn("simulate", run, "--initial", "data.npz", *UNTIL, "--out", out)
+    assert result.stdout == f"{out}: 3 runs of 11 samples\n"
+    predicted = load(out)
+    assert predicted.names == NAMES
+    t, x = predicted.stacked()
+    np.testing.assert_allclose(t, np.linspace(0, 1, 11), rtol=1e-15)
+    expected = load_model(run / "model.wgfinn").simulate(np.stack([r.x[0] for r in RUNS.runs]), t)
+    np.testing.assert_array_equal(x, expected)
+
+
+def test_simulate_from_a_table(run, here):
+    """Columns in any order, with and without names of the runs; a model file in place of its folder."""
+    (here / "plain.csv").write_text("S,q,p\n0.1,1,0\n0.2,0.5,-0.5\n")
+    (here / "named.csv").write_text("p,S,run,q\n0,0.1,cold,1\n-0.5,0.2,hot,0.5\n")
+    wgfinn("simulate", run, "--initial", "plain.csv", *UNTIL, "--out", "plain.npz")
+    wgfinn("simulate", run / "model.wgfinn", "--initial", "named.csv", *UNTIL, "--out", "named.npz")
+    plain, named = load("plain.npz"), load("named.npz")
+    assert plain.run_names == ("0", "1")
+    assert named.run_names == ("cold", "hot")
+    np.testing.assert_array_equal([r.x[0] for r in plain.runs], [[1, 0, 0.1], [0.5, -0.5, 0.2]])
+    np.testing.assert_array_equal(plain.stacked()[1], named.stacked()[1])
+
+
+@pytest.mark.parametrize(("until", "last"), [("1", 1.0), ("0.95", 0.9), ("0.3", 0.3), ("0.1", 0.1)])
+def test_simulate_never_goes_beyond_the_end(run, until, last):
+    """0.3 / 0.1 is 2.9999999999999996 in floating point, and the row at 0.3 must not be lost."""
+    wgfinn("simulate", run, "--initial", "data.npz", "--until", until, "--step", "0.1", "--out", "out.npz")
+    assert load("out.npz").runs[0].t[-1] == pytest.approx(last, rel=1e-12)
+
+
+def test_simulate_another_member_and_integrator(run):
+    for name, options in {"a": ("--member", 0), "b": ("--member", 1), "c": ("--integrator", "accurate")}.items():
+        wgfinn("simulate", run, "--initial", "data.npz", *UNTIL, "--out", f"{name}.npz", *options)
+    a, b, c = (load(f"{name}.npz").stacked()[1] for name in "abc")
+    served = (a, b)[load_model(run / "model.wgfinn").manifest.served]
+    assert np.any(a != b)
+    assert 0 < np.abs(c - served).max() < 1e-3
+
+
+def test_simulate_leaves_out_what_is_lost(run, here):
+    (here / "starts.csv").write_text("run,q,p,S\nsound,1,0,0\nlost,1e308,-1e308,1e308\n")
+    result = wgfinn("simulate", run, "--initial", "starts.csv", *UNTIL, "--out", "out.csv")
+    assert "run 'lost' left the finite range at t = " in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert load("out.csv").run_names == ("sound",)
+    (here / "starts.csv").write_text("q,p,S\n1e308,-1e308,1e308\n")
+    with pytest.raises(InputError, match="no trajectory stayed finite; nothing was written"):
+        wgfinn("simulate", run, "--initial", "starts.csv", *UNTIL, "--out", "none.csv")
+    assert not (here / "none.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("until", "step"), [("0", "0.1"), ("1", "0"), ("1", "-0.1"), ("0.05", "0.1"), ("nan", "1"), ("inf", "1"), ("1", "nan")]
+)
+def test_bad_times(run, here, until, step):
+    with pytest.raises(InputError, match=r"--until .* and --step .*: both must be positive, and the step no longer"):
+        wgfinn("simulate", run, "--initial", "data.npz", f"--until={until}", f"--step={step}", "--out", "out.csv")
+    assert not (here / "out.csv").exists()
+
+
+def test_bad_simulations(run, here):
+    (here / "starts.csv").write_text("q,p\n1,0\n")
+    with pytest.raises(InputError, match=r"starts.csv: the state 'S' of the model is missing; the file has q, p"):
+        wgfinn("simulate", run, "--initial", "starts.csv", *UNTIL, "--out", "out.csv")
+    with pytest.raises(InputError, match="none.csv: there is no such file"):
+        wgfinn("simulate", run, "--initial", "none.csv", *UNTIL, "--out", "out.csv")
+    with pytest.raises(InputError, match="member 7 does not exist"):
+        wgfinn("simulate", run, "--initial", "data.npz", *UNTIL, "--out", "out.csv", "--member", 7)
+    with pytest.raises(InputError, match="out.txt: unknown suffix"):
+        wgfinn("simulate", run, "--initial", "data.npz", *UNTIL, "--out", "out.txt")
+    with pytest.raises(ArtefactError, match=r"model.wgfinn: no such model file"):
+        wgfinn("simulate", here, "--initial", "data.npz", *UNTIL, "--out", "out.csv")
+    with pytest.raises(ArtefactError, match=r"data.npz: not a wgfinn model file"):
+        wgfinn("simulate", "data.npz", "--initial", "data.npz", *UNTIL, "--out", "out.csv")
+    assert not list(here.glob("out.*"))
+
+
+# -------------------------------------------------------------------------------------------------- evaluate
+
+
+def test_evaluate_json(run):
+    result = wgfinn("evaluate", run, "data.npz", "--json")
+    found = json.loads(result.stdout)
+    model = load_model(run / "model.wgfinn")
+    with jax.enable_x64(True):
+        errors = [trajectory_errors(model.field(k), RUNS) for k in range(2)]
+    served = model.manifest.served
+    assert found["relative_l2_members"] == [e.overall for e in errors]
+    assert found["relative_l2"] == errors[served].overall
+    assert found["served"] == served
+    assert found["per_state"] == errors[served].per_state
+    assert set(found["per_state"]) == set(NAMES)
+    assert set(found["per_run"]) == {"0", "1", "2"}
+    assert found["diverged_runs"] == []
+    assert found["energy_drift"] >= 0
+    assert isinstance(found["min_entropy_increment"], float)
+    assert all(0 <= value < 1e-12 for value in found["degeneracy"].values())
+
+
+def test_evaluate_for_people(run):
+    found = json.loads(wgfinn("evaluate", run, "data.npz", "--json").stdout)
+    table = wgfinn("evaluate", run, "data.npz").stdout
+    for line in ("relative l2 error (served model)", "median over runs", "energy drift", "least entropy increment"):
+        assert line in table
+    assert f"{found['relative_l2']:.4g}" in table
+
+
+def test_evaluate_a_model_without_thermodynamics(here):
+    fit(RUNS, small_spec(PLAIN), folder=here / "plain")
+    found = json.loads(wgfinn("evaluate", "plain", "data.npz", "--json").stdout)
+    assert found["relative_l2"] > 0
+    assert found["energy_drift"] is found["min_entropy_increment"] is found["degeneracy"] is None
+    assert "energy drift" not in wgfinn("evaluate", "plain", "data.npz").stdout
+
+
+def test_evaluate_a_lost_run(run):
+    """The paper's mean is then infinite, which JSON cannot say; the run is named."""
+    far = np.full((1, 30, 3), 1e308) * [1, -1, 1]
+    x = np.concatenate([RUNS.stacked()[1], far])
+    save(Trajectories.from_arrays(x, RUNS.runs[0].t, names=NAMES, run_names=["a", "b", "c", "far"]), "far.npz")
+    with np.errstate(all="ignore"):
+        result = wgfinn("evaluate", run, "far.npz", "--json")
+        people = wgfinn("evaluate", run, "far.npz")
+    found = json.loads(result.stdout)
+    assert found["relative_l2"] is None
+    assert found["diverged_runs"] == ["far"]
+    assert "run 'far': the prediction left the finite range" in people.stderr
+
+
+def test_evaluate_other_states(run):
+    save(Trajectories.from_arrays(np.ones((4, 2)), np.arange(4.0), names=["q", "v"]), "other.npz")
+    with pytest.raises(InputError, match=r"other.npz: its states are q, v, but the model's are q, p, S"):
+        wgfinn("evaluate", run, "other.npz", "--json")
