@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from wgfinn import cli
@@ -80,8 +81,6 @@ def test_help(command):
 
 
 def cli_parameters(command):
-    import typer
-
     return typer.main.get_command(app).commands[command].params
 
 

@@ -42,7 +42,7 @@ def test_there_and_back_bit_for_bit():
 def test_missing_array():
     arrays = named_arrays(some_field())
     del arrays["reversible.generators"]
-    with pytest.raises(ArtefactError, match="the array 'reversible.generators' is missing"):
+    with pytest.raises(ArtefactError, match=r"the array 'reversible.generators' is missing"):
         with_named_arrays(SHAPES, arrays)
 
 

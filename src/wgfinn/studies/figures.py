@@ -95,8 +95,8 @@ def _choose(
 ) -> Iterator[tuple[tuple[str, float], Shown]]:
     run = data.test.subset([0])
     for row in result.rows:
-        field = models[row.key].field(shown_index(row, recipe.figures.shown_member))
         with on_cpu():
+            field = models[row.key].field(shown_index(row, recipe.figures.shown_member))
             (rollout,) = simulate_runs(field, run, INTEGRATOR)
         yield (row.arm, row.noise), Shown(field, rollout)
 

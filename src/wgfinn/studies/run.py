@@ -107,6 +107,10 @@ def _row_model(row: PlannedRow, data: StudyData, trained: Trained, part: slice) 
 
 def judge_row(row: PlannedRow, model: Model, data: StudyData, outcome: Outcome, n_members: int) -> RowResult:
     """Every member of a row on the clean test runs."""
+    with on_cpu():
+        members = tuple(
+            _judge_member(model.field(i), member, data.test) for i, member in enumerate(model.manifest.members)
+        )
     return RowResult(
         key=row.key,
         arm=row.arm,
@@ -119,16 +123,13 @@ def judge_row(row: PlannedRow, model: Model, data: StudyData, outcome: Outcome, 
         program_members=n_members,
         hardware=hardware(),
         versions=model.manifest.versions,
-        members=tuple(
-            _judge_member(model.field(i), member, data.test) for i, member in enumerate(model.manifest.members)
-        ),
+        members=members,
     )
 
 
 def _judge_member(field: AbstractField, member: MemberManifest, test: Trajectories) -> MemberResult:
-    with on_cpu():
-        simulated = simulate_runs(field, test, INTEGRATOR)
-        checks = thermodynamic_checks(field, test, INTEGRATOR, simulated=simulated)
+    simulated = simulate_runs(field, test, INTEGRATOR)
+    checks = thermodynamic_checks(field, test, INTEGRATOR, simulated=simulated)
     assert checks is not None  # every recipe's network is a GENERIC field
     errors = prediction_errors(test, simulated)
     return MemberResult(
