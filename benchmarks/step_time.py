@@ -23,6 +23,7 @@ from wgfinn.training import MemberSettings, OptimiserSpec, Problem, Structure, a
 from wgfinn.weak import TestFunctionSpec
 
 N_RUNS, N_TIMES, N_STATES = 80, 401, 4
+PAPER = ModelSpec(layers=4, width=20, entropy="affine", initialisation="paper")
 
 
 def problem() -> Problem:
@@ -33,7 +34,7 @@ def problem() -> Problem:
 
 
 def fresh_weights(seed: int) -> tuple[jax.Array, Structure]:
-    field = build(ModelSpec(entropy="affine", initialisation="paper"), N_STATES, key=jax.random.key(seed))
+    field = build(PAPER, N_STATES, key=jax.random.key(seed))
     return take_apart(field, "float32")
 
 
