@@ -328,3 +328,13 @@ def test_an_option_given_wins():
 
 def test_trajectories_and_arrays_are_public():
     assert Trajectories.from_arrays(X, T).n_states == 3
+
+
+def test_settings_for_the_other_form_are_refused():
+    with pytest.raises(InputError, match="method = 'strong', but WGFINN learns by the weak form"):
+        WGFINN(settings={"method": "strong"})
+
+
+def test_states_that_are_no_numbers_are_refused(weak):
+    with pytest.raises(InputError, match="x must be an array of numbers, but"):
+        weak.predict("abc")

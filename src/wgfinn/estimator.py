@@ -75,6 +75,12 @@ class _Estimator:
         seed: int | None = None,
         settings: Mapping[str, Any] | str | Path | None = None,
     ):
+        chosen = read_settings(settings).get("method", self._method)
+        if chosen != self._method:
+            raise InputError(
+                f"settings: method = {chosen!r}, but {type(self).__name__} learns by the {self._method} form; "
+                "take WGFINN for 'weak', GFINN for 'strong', or leave the key out."
+            )
         self.spec = make_spec(settings, method=self._method, members=members, steps=steps, seed=seed)
         self._model: Model | None = None
 
@@ -180,7 +186,10 @@ class _Estimator:
         return estimator
 
     def _states(self, x: ArrayLike, name: str = "x") -> np.ndarray:
-        states = np.asarray(x, np.float64)
+        try:
+            states = np.asarray(x, np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"{name} must be an array of numbers, but: {error}.") from None
         n_states = len(self.model.names)
         if states.ndim == 0 or states.shape[-1] != n_states:
             raise InputError(

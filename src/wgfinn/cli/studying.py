@@ -50,12 +50,16 @@ def reproduce_command(
         if name == "all":
             if noise is not None:
                 raise InputError("--noise goes with one system: their noise levels differ.")
-            reproduce_all(out=out, scale=scale, seeds=seeds, method=method, watch=watch)
+            results = reproduce_all(out=out, scale=scale, seeds=seeds, method=method, watch=watch)
         else:
-            reproduce(name, out=out, scale=scale, noise=noise, method=method, seeds=seeds, watch=watch)
-    tables = [out / "summary.md"] if name == "all" else sorted((out / name).glob("*.md"))
-    for table in tables:
-        output.print(table.read_text(encoding="utf-8"), markup=False)
+            one = reproduce(name, out=out, scale=scale, noise=noise, method=method, seeds=seeds, watch=watch)
+            results = {one["system"]: one}
+    table = out / "summary.md" if name == "all" else out / Path(name).stem / "table.md"
+    output.print(table.read_text(encoding="utf-8"), markup=False)
+    for system, result in results.items():
+        if result["pending"]:
+            missing = ", ".join(result["pending"])
+            output.print(f"{system}: rows without a result yet: {missing}", markup=False)
     output.print(f"results, models and figures: {out.resolve()}", markup=False)
 
 
