@@ -133,13 +133,14 @@ class PoissonBracket(AbstractBracket):
         return self.core.recombined(lambda part: part[upper] - part[lower])(x)
 
 
-def _skew_times(upper: Float[Array, "pair *batch"], vector: Float[Array, "row *batch"]) -> Float[Array, "row *batch"]:
-    """A skew matrix, given by its entries above the diagonal, times a vector."""
+def _skew_times(upper: Float[Array, "pair *batch"], vector: Float[Array, "row ..."]) -> Float[Array, "row *batch"]:
+    """A skew matrix per state, given by its entries above the diagonal, times a vector (one for all, or per state)."""
     n_rows = len(vector)
     if n_rows == 1:
-        return jnp.zeros_like(vector)
-    if vector.ndim == 1 or n_rows > _LARGEST_UNROLLED:
+        return jnp.zeros((1, *upper.shape[1:]), upper.dtype)
+    if upper.ndim == 1 or n_rows > _LARGEST_UNROLLED:
         return _times(_skew_matrix(upper, n_rows), vector)
+    vector = jnp.expand_dims(vector, tuple(range(vector.ndim, upper.ndim)))
     entries = jax.lax.split(upper, [1] * len(upper), axis=0)
     factors = jax.lax.split(vector, [1] * n_rows, axis=0)
     terms: list[list[Array]] = [[] for _ in range(n_rows)]
