@@ -42,7 +42,7 @@ def test_seed_and_noise(tmp_path):
 
 def test_parameters_of_the_system(tmp_path):
     """Without damping nothing is lost: the entropy stays where it starts."""
-    generate(*SMALL, "--param", "damping=0", "--param", "mass=2.5", "--out", tmp_path / "data.csv")
+    generate(*SMALL, "--param", "gamma=0", "--param", "mass=2.5", "--out", tmp_path / "data.csv")
     data = load(tmp_path / "data.csv")
     assert all(np.abs(run.x[:, 2]).max() < 1e-12 for run in data.runs)
 
@@ -67,8 +67,8 @@ def test_list():
     listed = json.loads(generate("--list", "--json").stdout)
     assert {"gas_containers", "damped_oscillator"} <= set(listed)
     assert listed["damped_oscillator"]["states"] == ["q", "p", "S"]
-    assert listed["damped_oscillator"]["parameters"]["damping"] == 0.01
-    assert "damping=0.01" in generate("--list").stdout.replace("\n", "")
+    assert listed["damped_oscillator"]["parameters"]["gamma"] == 0.01
+    assert "gamma=0.01" in generate("--list").stdout.replace("\n", "")
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_list():
         ((*SMALL, "--noise", "nan", "--out", "x.npz"), "noise=nan must be a finite number"),
         ((*SMALL, "--seed", "-1", "--out", "x.npz"), "seed=-1 must be"),
         ((*SMALL, "--trajectories", "0", "--out", "x.npz"), "trajectories=0 must be"),
-        ((*SMALL, "--param", "damping", "--out", "x.npz"), "--param 'damping' must have the form name=value"),
-        ((*SMALL, "--param", "dumping=1", "--out", "x.npz"), "no parameter 'dumping' .did you mean 'damping'"),
-        ((*SMALL, "--param", "damping=much", "--out", "x.npz"), "damping='much' must be a number"),
+        ((*SMALL, "--param", "gamma", "--out", "x.npz"), "--param 'gamma' must have the form name=value"),
+        ((*SMALL, "--param", "gama=1", "--out", "x.npz"), "no parameter 'gama' .did you mean 'gamma'"),
+        ((*SMALL, "--param", "gamma=much", "--out", "x.npz"), "gamma='much' must be a number"),
         ((*SMALL, "--out", "x.txt"), "x.txt: unknown suffix '.txt'"),
     ],
 )

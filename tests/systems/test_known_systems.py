@@ -15,7 +15,7 @@ GOLDEN = json.loads((Path(__file__).parent / "data" / "golden.json").read_text()
 GOLDEN_SYSTEMS = {
     "gas_containers": ("gas_containers", {}),
     "double_pendulum_kappa0.5": ("double_pendulum", {}),
-    "double_pendulum_kappa1.0": ("double_pendulum", {"conductivity": 1.0}),
+    "double_pendulum_kappa1.0": ("double_pendulum", {"kappa": 1.0}),
     "linearly_damped": ("damped_oscillator", {}),
 }
 GENERIC = ("gas_containers", "double_pendulum", "damped_oscillator")
@@ -59,9 +59,9 @@ def test_golden_start(key, row):
     ("name", "parameters"),
     [
         *((name, {}) for name in GENERIC),
-        ("gas_containers", {"mass": 2.0, "exchange": 0.5, "length": 3.0, "energy_scale": 1.7}),
-        ("double_pendulum", {"conductivity": 1.3, "mass1": 0.7, "mass2": 2.1}),
-        ("damped_oscillator", {"mass": 1.9, "stiffness": 0.6, "damping": 0.4, "temperature": 2.5}),
+        ("gas_containers", {"mass": 2.0, "alpha": 0.5, "length": 3.0, "energy_scale": 1.7}),
+        ("double_pendulum", {"kappa": 1.3, "mass1": 0.7, "mass2": 2.1}),
+        ("damped_oscillator", {"mass": 1.9, "stiffness": 0.6, "gamma": 0.4, "temperature": 2.5}),
     ],
 )
 def test_generic_conditions(name, parameters, key):
@@ -98,7 +98,7 @@ def test_energy_is_kept_and_entropy_grows(name, key):
             assert np.min(np.diff(entropy, axis=1)) > 0
 
 
-@pytest.mark.parametrize("parameters", [{}, {"mass": 1.9, "stiffness": 0.6, "damping": 0.4, "temperature": 2.5}])
+@pytest.mark.parametrize("parameters", [{}, {"mass": 1.9, "stiffness": 0.6, "gamma": 0.4, "temperature": 2.5}])
 def test_damped_oscillator_closed_form(parameters):
     system = systems.make("damped_oscillator", **parameters)
     x0 = (1.7, -0.15, 0.3)
@@ -108,7 +108,7 @@ def test_damped_oscillator_closed_form(parameters):
 
 
 def test_rk23_is_of_third_order():
-    system = systems.make("damped_oscillator", damping=0.2)
+    system = systems.make("damped_oscillator", gamma=0.2)
     x0 = (2.0, 0.1, 0.0)
 
     def error(steps):

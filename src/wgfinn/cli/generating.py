@@ -103,11 +103,24 @@ def _show_systems(as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    table = Table("system", "what", "states", "runs", "parameters (defaults)", show_lines=True)
     for name, row in rows.items():
+        first, last, step = row["times"]
+        states = [f"{s} in [{r[0]:g}, {r[1]:g}]" for s, r in row["starts"].items()] or row["states"]
         parameters = ", ".join(f"{k}={v}" for k, v in row["parameters"].items())
-        table.add_row(name, row["description"], ", ".join(row["states"]), str(row["trajectories"]), parameters)
-    output.print(table)
+        table = Table.grid(padding=(0, 2))
+        table.add_row("states", ", ".join(states) + (" at the start" if row["starts"] else ""))
+        table.add_row("times", f"{first:g} to {last:g}, step {step:g}")
+        table.add_row("runs", str(row["trajectories"]))
+        table.add_row("parameters", parameters)
+        output.print(f"[bold]{name}[/bold]: {row['description']}")
+        output.print(table)
+
+
+def _start_ranges(system: Any) -> dict[str, list[float]]:
+    """The box of start states, for systems that have one."""
+    if not isinstance(system, systems.System):
+        return {}
+    return {n: list(r) for n, *r in zip(system.state_names, system.start_low, system.start_high, strict=True)}
 
 
 def _describe(system: Any) -> dict[str, Any]:
@@ -115,5 +128,7 @@ def _describe(system: Any) -> dict[str, Any]:
         "description": system.description,
         "states": list(system.state_names),
         "trajectories": system.default_trajectories(),
+        "starts": _start_ranges(system),
+        "times": [getattr(system, "t_start", 0.0), system.t_end, system.dt],
         "parameters": {f.name: getattr(system, f.name) for f in dataclasses.fields(system)},
     }

@@ -24,7 +24,7 @@ class DampedOscillator(System):
     """Mass m."""
     stiffness: float = 1.0
     """Spring constant k."""
-    damping: float = 0.01
+    gamma: float = 0.01
     """Friction coefficient γ (inferred, see above)."""
     temperature: float = 1.0
     """Bath temperature T_e, with Boltzmann's constant 1."""
@@ -38,7 +38,7 @@ class DampedOscillator(System):
 
     def __check_init__(self) -> None:
         check_parameters(self, "positive", mass=self.mass, stiffness=self.stiffness, temperature=self.temperature)
-        check_parameters(self, "non-negative", damping=self.damping)
+        check_parameters(self, "non-negative", gamma=self.gamma)
 
     def energy(self, x: State) -> Scalar:
         return x[1] ** 2 / (2 * self.mass) + self.stiffness * x[0] ** 2 / 2 + self.temperature * x[2]
@@ -58,12 +58,12 @@ class DampedOscillator(System):
     def friction(self, x: State) -> Matrix:
         r"""$\gamma T_e\, u u^\top$ with $u = (1, -p/(m T_e))$ on (p, S): rank one."""
         direction = jnp.stack([jnp.ones_like(x[1]), -x[1] / (self.mass * self.temperature)])
-        return entropy_block(3, self.damping * self.temperature * jnp.outer(direction, direction))
+        return entropy_block(3, self.gamma * self.temperature * jnp.outer(direction, direction))
 
     def rhs(self, x: State) -> State:
         velocity = x[1] / self.mass
-        force = -self.stiffness * x[0] - self.damping * velocity
-        return jnp.stack([velocity, force, self.damping * velocity**2 / self.temperature])
+        force = -self.stiffness * x[0] - self.gamma * velocity
+        return jnp.stack([velocity, force, self.gamma * velocity**2 / self.temperature])
 
     def exact(self, x0: Any, t: Any) -> np.ndarray:
         r"""The closed solution `(time, state)` of the underdamped oscillator.
@@ -74,7 +74,7 @@ class DampedOscillator(System):
         """
         q0, p0, s0 = np.asarray(x0, np.float64)
         t = np.asarray(t, np.float64)
-        beta = self.damping / (2 * self.mass)
+        beta = self.gamma / (2 * self.mass)
         omega = np.sqrt(self.stiffness / self.mass - beta**2)
         fade, cosine, sine = np.exp(-beta * t), np.cos(omega * t), np.sin(omega * t) / omega
         q = fade * (q0 * cosine + (p0 / self.mass + beta * q0) * sine)

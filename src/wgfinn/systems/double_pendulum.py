@@ -31,7 +31,7 @@ class DoublePendulum(System):
     with high confidence.
     """
 
-    conductivity: float = 0.5
+    kappa: float = 0.5
     """Heat conductivity κ between the springs (inferred, uncertain)."""
     mass1: float = 1.0
     """Mass m1 (inferred)."""
@@ -51,7 +51,7 @@ class DoublePendulum(System):
 
     def __check_init__(self) -> None:
         check_parameters(self, "positive", mass1=self.mass1, mass2=self.mass2)
-        check_parameters(self, "non-negative", conductivity=self.conductivity)
+        check_parameters(self, "non-negative", kappa=self.kappa)
 
     def _springs(self, x: State) -> _Springs:
         vectors = jnp.stack([x[:2], x[2:4] - x[:2]])
@@ -92,12 +92,12 @@ class DoublePendulum(System):
         ratio = theta2 / theta1
         one = jnp.ones_like(ratio)
         block = jnp.stack([jnp.stack([ratio, -one]), jnp.stack([-one, 1 / ratio])])
-        return entropy_block(10, self.conductivity * block)
+        return entropy_block(10, self.kappa * block)
 
     def rhs(self, x: State) -> State:
         springs = self._springs(x)
         ratio = springs.temperatures[1] / springs.temperatures[0]
-        heating = self.conductivity * jnp.stack([ratio - 1, 1 / ratio - 1])
+        heating = self.kappa * jnp.stack([ratio - 1, 1 / ratio - 1])
         return jnp.concatenate([self._velocities(x), -self._position_gradient(springs), heating])
 
     def spring_lengths(self, x: State) -> Float[Array, "2"]:

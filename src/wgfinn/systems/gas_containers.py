@@ -19,12 +19,12 @@ class GasContainers(System):
     ($N k_B = 1$).
 
     The constants are those of the public GFINN code, which the paper names as the source of its data. (The
-    older C code of Shang and Öttinger has `exchange` 0.5 and another c; the start box fits c = 1 only.)
+    older C code of Shang and Öttinger has `alpha` 0.5 and another c; the start box fits c = 1 only.)
     """
 
     mass: float = 1.0
     """Mass m of the wall."""
-    exchange: float = 10.0
+    alpha: float = 10.0
     """Heat exchange coefficient α."""
     length: float = 2.0
     """Total length ℓ, so that 0 < q < ℓ."""
@@ -40,7 +40,7 @@ class GasContainers(System):
 
     def __check_init__(self) -> None:
         check_parameters(self, "positive", mass=self.mass, length=self.length, energy_scale=self.energy_scale)
-        check_parameters(self, "non-negative", exchange=self.exchange)
+        check_parameters(self, "non-negative", alpha=self.alpha)
 
     def _volumes(self, x: State) -> Float[Array, "2"]:
         return jnp.stack([x[0], self.length - x[0]])
@@ -72,12 +72,12 @@ class GasContainers(System):
     def friction(self, x: State) -> Matrix:
         r"""$\alpha\, u u^\top$ with $u = (1/T_1, -1/T_2)$ on (S1, S2): rank one."""
         direction = jnp.asarray([1, -1], x.dtype) / self._temperatures(x)
-        return entropy_block(4, self.exchange * jnp.outer(direction, direction))
+        return entropy_block(4, self.alpha * jnp.outer(direction, direction))
 
     def rhs(self, x: State) -> State:
         t1, t2 = self._temperatures(x)
         v1, v2 = self._volumes(x)
-        heat = self.exchange * (1 / t1 - 1 / t2)
+        heat = self.alpha * (1 / t1 - 1 / t2)
         return jnp.stack([x[1] / self.mass, t1 / v1 - t2 / v2, heat / t1, -heat / t2])
 
     def outside_domain(self, x: np.ndarray) -> np.ndarray:
