@@ -31,6 +31,7 @@ from wgfinn.losses import (
     StrongEquations,
     WeakEquations,
     Weights,
+    require_windows,
     state_weights,
 )
 from wgfinn.models import AbstractField, ModelSpec, build
@@ -252,6 +253,9 @@ def fit(
     model is what was best until then.
     """
     spec = resolve(spec, trajectories)
+    if spec.method == "weak" and spec.test_functions is not None:
+        # Before anything is written.
+        require_windows(trajectories, spec.test_functions)
     members = ensemble(trajectories, spec)
     checkpoint = None
     if folder is not None:

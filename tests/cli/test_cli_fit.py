@@ -196,3 +196,4 @@ def test_runs_too_short(here, n_times):
     (here / "wide.toml").write_text(tomli_w.dumps({"model": PLAIN, "test_functions": {"width": 10}}))
     with pytest.raises(InputError, match=f"run '0': a record of {n_times} samples is shorter than the support"):
         wgfinn("fit", "short.npz", "--out", "run", "--config", "wide.toml")
+    assert not (here / "run").exists()

@@ -4,6 +4,7 @@ from wgfinn.losses.residuals import (
     AbstractEquations,
     StrongEquations,
     WeakEquations,
+    require_windows,
     strong_residual,
     weak_residual,
 )
@@ -24,6 +25,7 @@ __all__ = [
     "Weights",
     "attention",
     "mean_over_equations",
+    "require_windows",
     "state_weights",
     "strong_residual",
     "weak_residual",

@@ -65,8 +65,7 @@ class WeakEquations(AbstractEquations):
 
     def __init__(self, trajectories: Trajectories, spec: TestFunctionSpec, dtype: str):
         runs = trajectories.runs
-        for run in runs:
-            _require_room(run.name, len(run.t), spec)
+        require_windows(trajectories, spec)
         longest = max(len(run.t) for run in runs)
         # Padding repeats the last state, so the field is never asked about states that were not seen.
         # Samples behind the last window weigh nothing and are left out.
@@ -121,8 +120,11 @@ def _draw(array: Array, items: Items) -> Array:
     return array if items is None else array[:, items]
 
 
-def _require_room(name: str, n_times: int, spec: TestFunctionSpec) -> None:
-    try:
-        spec.count(n_times)
-    except InputError as error:
-        raise InputError(f"run {name!r}: {error}") from None
+def require_windows(trajectories: Trajectories, spec: TestFunctionSpec) -> None:
+    """`InputError` unless every run is equally spaced and has room for a test function."""
+    for run in trajectories.runs:
+        try:
+            spec.count(len(run.t))
+        except InputError as error:
+            raise InputError(f"run {run.name!r}: {error}") from None
+        _ = run.step
