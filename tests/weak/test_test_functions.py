@@ -7,7 +7,7 @@ from scipy.special import beta
 
 from wgfinn._errors import InputError
 from wgfinn._spec import parse
-from wgfinn.weak import SMALLEST_WIDTH, TestFunctionSpec
+from wgfinn.weak import TestFunctionSpec
 
 # Spec, section 6: (samples, width, degree, overlap, samples shared by neighbours, windows).
 TABLE = [
@@ -135,10 +135,3 @@ def test_record_shorter_than_any_support():
     with pytest.raises(InputError, match=r"has 40 samples\. Leave this run out") as caught:
         TestFunctionSpec(width=40).count(3)
     assert "width of at most" not in str(caught.value)
-
-
-def test_narrowed():
-    spec = TestFunctionSpec(width=40, degree=3, overlap=0.5)
-    assert spec.narrowed(40) is spec
-    assert spec.narrowed(25) == TestFunctionSpec(width=25, degree=3, overlap=0.5)
-    assert spec.narrowed(2).width == SMALLEST_WIDTH

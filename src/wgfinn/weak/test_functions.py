@@ -82,8 +82,3 @@ class TestFunctionSpec(Spec):
         inside = 1 - tau**2
         slope = -2 * self.degree * tau * inside ** (self.degree - 1) * 2 / (self.width - 1)
         return inside**self.degree, slope
-
-    def narrowed(self, n_times: int) -> "TestFunctionSpec":
-        """The same family, no wider than a record of `n_times` samples (nor narrower than is legal)."""
-        width = max(n_times, SMALLEST_WIDTH)
-        return self if width >= self.width else self.model_copy(update={"width": width})
