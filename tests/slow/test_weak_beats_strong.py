@@ -1,8 +1,8 @@
 """The point of the method, as statistics over seeds: under noise the weak form beats the strong form.
 
-Margins: factors between the medians were measured on two data seeds. Seed 0 (`make demo`, 6,000 steps): 55 for the damped
-oscillator and 2.2 for the gas containers at 10 %. Seed 20 (here, 4,000 steps): 9.4 and 18 for the damped oscillator at 5 %
-and 10 %. About half of the smaller one is asked for.
+Margins: factors between the medians were measured on two data seeds. Seed 0 (`make demo`, 6,000 steps): 55 for the
+damped oscillator and 2.2 for the gas containers at 10 %. Seed 20 (here, 4,000 steps): 9.4 and 18 for the damped
+oscillator at 5 % and 10 %. About half of the smaller one is asked for.
 """
 
 import statistics
