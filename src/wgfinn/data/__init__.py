@@ -7,6 +7,7 @@ numpy float64. What does not: integration, known systems, test functions and any
 from wgfinn.data.atomic import atomic_write
 from wgfinn.data.files import load, load_start_states, save
 from wgfinn.data.noise import add_noise, estimate_noise, state_std
+from wgfinn.data.resampling import evenly_spaced
 from wgfinn.data.scales import Scales
 from wgfinn.data.segments import cut
 from wgfinn.data.split import split
@@ -21,6 +22,7 @@ __all__ = [
     "atomic_write",
     "cut",
     "estimate_noise",
+    "evenly_spaced",
     "load",
     "load_start_states",
     "save",
