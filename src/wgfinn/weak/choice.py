@@ -135,7 +135,7 @@ def _reason(curve: _Curve, kept: int, names: list[str]) -> str:
         if ratio >= 1
         else f"even there the change of {names[weakest]}, the faintest state, does not stand out of its noise"
     )
-    if width == curve.widths[-1] and len(curve.widths) > 1:
+    if width == curve.widths[-1]:
         return f"{width} samples, as wide as the lengths of the runs allow: the noise asks for wide windows; {stands}."
     if width == curve.widths[0]:
         return f"{width} samples, the narrowest that the quadrature resolves: the noise is small; {stands}."
