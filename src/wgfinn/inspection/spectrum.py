@@ -16,19 +16,22 @@ _SLOWEST = 2 * GAP
 
 # Bins over which a spectrum is averaged before it is compared with the noise floor: a single run's is ragged.
 _SMOOTHING = 5
-# Signal ends where the spectrum falls below this many times the noise floor.
-_CLEAR_OF_NOISE = 2.0
+# Signal is what stands so many times out of the noise floor, and by so many of its standard deviations.
+_CLEAR_OF_NOISE, _DEVIATIONS = 2.0, 5.0
+# Half-overlapping Hann segments and neighbouring bins are not independent: so much of their number counts.
+_INDEPENDENT = 0.6
 # Part of the power of the rates, f^2 P(f), that lies at periods longer than the fastest one.
 _MOST_OF_THE_RATES = 0.95
 
 
 @dataclass(frozen=True)
 class Spectrum:
-    """One-sided power spectral density of each state, mean over all runs, and that of its noise alone."""
+    """One-sided power spectral density of each state, mean over `segments` of all runs, and that of its noise alone."""
 
     frequency: Float64[np.ndarray, " bin"]
     power: Float64[np.ndarray, "bin state"]
     floor: Float64[np.ndarray, " state"]
+    segments: int
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,10 @@ def power_spectrum(trajectories: Trajectories, noise: Float64[np.ndarray, " stat
     measured = ~np.isnan(squares)
     mean = np.sum(squares, axis=0, where=measured) / np.maximum(np.sum(measured, axis=0), 1)
     return Spectrum(
-        frequency=np.fft.rfftfreq(length, step), power=2 * step * mean / np.sum(weight**2), floor=2 * step * noise**2
+        frequency=np.fft.rfftfreq(length, step),
+        power=2 * step * mean / np.sum(weight**2),
+        floor=2 * step * noise**2,
+        segments=len(segments),
     )
 
 
@@ -85,12 +91,10 @@ def time_scales(spectrum: Spectrum, state: int) -> TimeScales:
         return TimeScales(None, None)
     # Rounding is no signal either.
     floor = max(float(np.nan_to_num(spectrum.floor[state])), 1e-24 * largest)
-    clear = _smoothed(power) > _CLEAR_OF_NOISE * floor
-    end = int(np.argmin(clear)) if not clear.all() else clear.size
-    if end == 0:
-        return TimeScales(None, None)
-    signal = np.maximum(power[:end] - floor, 0.0)
-    rates = np.cumsum(frequency[:end] ** 2 * signal)
+    chance = 1 / (_INDEPENDENT * np.sqrt(spectrum.segments * _SMOOTHING))
+    clear = _smoothed(power) > max(_CLEAR_OF_NOISE, 1 + _DEVIATIONS * chance) * floor
+    signal = np.where(clear, np.maximum(power - floor, 0.0), 0.0)
+    rates = np.cumsum(frequency**2 * signal)
     if rates[-1] == 0:
         return TimeScales(None, None)
     peak = int(np.argmax(signal))

@@ -61,9 +61,8 @@ def choose_test_functions(
     widest = min(shortest, _WIDEST, max(_NARROWEST, int(np.median(lengths)) // 4))
     narrowest = min(widest, _NARROWEST)
     records = _records(trajectories)
-    spread = np.nanstd(np.concatenate(records), axis=0)
-    size = np.nanmax(np.abs(np.concatenate(records)), axis=0)
-    moving = spread > 1e-12 * size
+    spread = _spread(np.concatenate(records))
+    moving = spread > 0
     if narrowest == widest:
         return _spec(widest), (
             f"{max(widest, SMALLEST_WIDTH)} samples: the shortest run has {shortest}, which leaves no choice."
@@ -83,6 +82,15 @@ def choose_test_functions(
             "changes; the higher degree keeps the quadrature error small."
         )
     return _spec(curve.widths[kept]), _reason(curve, kept, names)
+
+
+def _spread(x: Float64[np.ndarray, "time state"]) -> Float64[np.ndarray, " state"]:
+    """Standard deviation of what was measured of each state; zero where that is nothing, or but rounding."""
+    measured = ~np.isnan(x)
+    count = np.maximum(np.sum(measured, axis=0), 1)
+    centred = x - np.sum(x, axis=0, where=measured) / count
+    spread = np.sqrt(np.sum(centred**2, axis=0, where=measured) / count)
+    return np.where(spread > 1e-12 * np.max(np.abs(x), axis=0, where=measured, initial=0.0), spread, 0.0)
 
 
 def _spec(width: int, degree: int = _DEGREE) -> TestFunctionSpec:
