@@ -8,9 +8,10 @@ model.simulate(x0, t), model.energy(x), model.friction(x)
 from wgfinn import systems
 from wgfinn._errors import ArtefactError, InputError, WgfinnError
 from wgfinn._version import __version__
-from wgfinn.data import Trajectories, add_noise, load, save, split
+from wgfinn.data import Trajectories, add_noise, estimate_noise, load, save, split
 from wgfinn.estimator import GFINN, WGFINN
 from wgfinn.fitting import FitSpec
+from wgfinn.inspection import Inspection, inspect
 
 __all__ = [
     "GFINN",
@@ -18,10 +19,13 @@ __all__ = [
     "ArtefactError",
     "FitSpec",
     "InputError",
+    "Inspection",
     "Trajectories",
     "WgfinnError",
     "__version__",
     "add_noise",
+    "estimate_noise",
+    "inspect",
     "load",
     "save",
     "split",

@@ -113,7 +113,7 @@ def test_record_as_long_as_the_support():
         ({"overlap": 1.0}, r"overlap = 1\.0: the overlap lies in \[0, 1\); the smallest legal value is 0"),
         ({"overlap": -0.1}, r"overlap = -0\.1: the overlap lies in \[0, 1\)"),
         ({"overlap": float("nan")}, r"overlap = nan: input should be a finite number"),
-        ({"widht": 10}, r"unknown key 'widht'; known here are degree, overlap, width"),
+        ({"widht": 10}, r"unknown key 'widht'; known here are degree, family, mode, overlap, width"),
     ],
 )
 def test_refused_settings(settings, message):

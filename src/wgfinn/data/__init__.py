@@ -6,7 +6,8 @@ numpy float64. What does not: integration, known systems, test functions and any
 
 from wgfinn.data.atomic import atomic_write
 from wgfinn.data.files import load, load_start_states, save
-from wgfinn.data.noise import add_noise, state_std
+from wgfinn.data.noise import add_noise, estimate_noise, state_std
+from wgfinn.data.resampling import evenly_spaced
 from wgfinn.data.scales import Scales
 from wgfinn.data.segments import cut
 from wgfinn.data.split import split
@@ -20,6 +21,8 @@ __all__ = [
     "as_trajectories",
     "atomic_write",
     "cut",
+    "estimate_noise",
+    "evenly_spaced",
     "load",
     "load_start_states",
     "save",

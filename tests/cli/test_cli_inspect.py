@@ -1,0 +1,65 @@
+"""`wgfinn inspect`."""
+
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from wgfinn._errors import InputError
+from wgfinn.cli import app
+from wgfinn.data import Trajectories, save
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["inspect", *map(str, arguments)], catch_exceptions=False)
+
+
+@pytest.fixture
+def data(tmp_path):
+    t = np.arange(300) * 0.1
+    x = np.stack([np.sin(t), np.full(300, 2.0)], axis=-1)
+    x[:, 0] += 0.05 * np.random.default_rng(0).standard_normal(300)
+    save(Trajectories.from_arrays([x, x + 1], t, names=["q", "k"], units=["m", ""]), tmp_path / "data.npz")
+    return tmp_path / "data.npz"
+
+
+def test_text(data):
+    result = run(data)
+    assert result.exit_code == 0
+    assert "2 of 300 samples, 600 in all" in result.stdout
+    assert "q (m)" in result.stdout
+    assert "main period" in result.stdout
+    assert "test functions: width" in result.stdout
+
+
+def test_warnings_leave_the_exit_code_alone(tmp_path):
+    t = np.arange(300) * 0.1
+    save(Trajectories.from_arrays(np.stack([np.sin(t), np.ones(300)], -1), t, names=["q", "k"]), tmp_path / "d.npz")
+    result = run(tmp_path / "d.npz")
+    assert result.exit_code == 0
+    assert "warning: state 'k' never moves" in result.stdout
+    assert "note: no state shows noise" in result.stdout
+
+
+def test_json(data):
+    content = json.loads(run(data, "--json").stdout)
+    assert content["runs"]["count"] == 2
+    assert [state["name"] for state in content["states"]] == ["q", "k"]
+    assert content["states"][0]["noise"] == pytest.approx(0.05, rel=0.2)
+    assert content["test_functions"]["reason"]
+
+
+def test_figure(data, tmp_path):
+    assert run(data, "--figure", tmp_path / "figure.png").exit_code == 0
+    assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(InputError, match=r"nothing\.npz"):
+        run(tmp_path / "nothing.npz")
+
+
+def test_text_fits_into_eighty_columns(data):
+    """Not a terminal: rich assumes 80 columns, and nothing may be cut."""
+    assert "…" not in run(data).stdout
