@@ -55,7 +55,9 @@ def quadrature_weights(t: Float64[np.ndarray, " time"]) -> Float64[np.ndarray, "
     before, behind = 2 * t[0] - t[:0:-1], 2 * t[-1] - t[-2::-1]
     extended = np.concatenate([before, t, behind])
     chosen = stencils(extended)
-    assert chosen is not None, "quadrature needs at least three samples"
+    assert chosen is not None, "quadrature needs at least four samples"
+    # The outermost cells, far from the record, have no cubic about them.
+    chosen = chosen[(chosen[:, 0] < chosen[:, 1]) & (chosen[:, 2] < chosen[:, 3])]
     nodes = extended[chosen]
     middle, half = (nodes[:, 1] + nodes[:, 2]) / 2, (nodes[:, 2] - nodes[:, 1]) / 2
     # Gauss's rule of two points integrates a cubic exactly.

@@ -163,14 +163,14 @@ class Trajectories:
         """
         if t is None:
             raise InputError("t is missing: give the times of the states in x.")
-        states = _states_of_runs(x, t)
+        states = _states_of_runs(x, t, "x")
         times = _times_of_runs(t, len(states))
         if run_names is None:
             run_names = (str(k) for k in range(len(states)))
         run_labels = labels(run_names, "run names")
         if len(run_labels) != len(states):
             raise InputError(f"received {len(run_labels)} run names for {len(states)} runs; give one for each.")
-        levels = [None] * len(states) if sigma is None else _states_of_runs(sigma, t)
+        levels = [None] * len(states) if sigma is None else _states_of_runs(sigma, t, "sigma")
         if len(levels) != len(states):
             raise InputError(f"sigma holds the noise levels of {len(levels)} runs, but x holds {len(states)}.")
         runs = tuple(
@@ -429,27 +429,27 @@ def _ndim(value: Any) -> int:
         return -1
 
 
-def _states_of_runs(x: Any, t: Any) -> list[np.ndarray]:
+def _states_of_runs(x: Any, t: Any, what: str) -> list[np.ndarray]:
     if isinstance(x, list | tuple):
         if len(x) == 0:
-            raise InputError("x is empty: give at least one run.")
+            raise InputError(f"{what} is empty: give at least one run.")
         dimensions = _ndim(x[0])
         if dimensions in (-1, 2) or (dimensions == 1 and _given_per_run(t)):
-            return [real_array(entry, f"x[{k}]") for k, entry in enumerate(x)]
-    array = real_array(x, "x")
+            return [real_array(entry, f"{what}[{k}]") for k, entry in enumerate(x)]
+    array = real_array(x, what)
     if array.ndim in (1, 2):
         return [array]
     if array.ndim != 3:
         raise InputError(
-            "x must be (time, state), (traj, time, state) or a list of (time, state) arrays, but has shape "
+            f"{what} must be (time, state), (traj, time, state) or a list of (time, state) arrays, but has shape "
             f"{array.shape}."
         )
     if array.shape[0] == 0:
-        raise InputError("x is empty: give at least one run.")
+        raise InputError(f"{what} is empty: give at least one run.")
     if not _given_per_run(t) and np.size(t) == array.shape[0] and np.size(t) not in array.shape[1:]:
         raise InputError(
-            f"x has shape {array.shape} for {np.size(t)} times, but axis 0 is the run and axis 1 is time. "
-            "Pass numpy.swapaxes(x, 0, 1)."
+            f"{what} has shape {array.shape} for {np.size(t)} times, but axis 0 is the run and axis 1 is time. "
+            f"Pass numpy.swapaxes({what}, 0, 1)."
         )
     return list(array)
 

@@ -137,5 +137,5 @@ def require_room(run: Run, spec: TestFunctionSpec) -> None:
     except InputError as error:
         raise InputError(f"run {run.name!r}: {error}") from None
     if not run.is_complete:
-        raise InputError(f"run {run.name!r}: some values were not measured; use `weak_equations`.")
+        raise InputError(f"run {run.name!r}: some values were not measured; use `ScatteredWeakEquations`.")
     _ = run.step
