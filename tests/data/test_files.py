@@ -49,6 +49,37 @@ def test_round_trip(tmp_path, suffix, make):
     assert list(path.parent.iterdir()) == [path]
 
 
+def with_gaps() -> Trajectories:
+    x = X.copy()
+    x[0, 1, 0] = x[1, 2, 1] = np.nan
+    return Trajectories.from_arrays(x, T, names=["q", "p"], units=["m", ""])
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_missing_values_round_trip(tmp_path, suffix):
+    save(with_gaps(), tmp_path / f"runs{suffix}")
+    assert_same(load(tmp_path / f"runs{suffix}"), with_gaps())
+
+
+def test_empty_cells_and_nan_mean_not_measured(tmp_path):
+    found = load(written(tmp_path / "runs.csv", "time,q,p\n0,1,\n1,,\n2, ,3\n3,nan,4\n4,5,6\n"))
+    np.testing.assert_array_equal(found.runs[0].t, [0, 2, 3, 4])
+    np.testing.assert_array_equal(found.runs[0].x, [[1, np.nan], [np.nan, 3], [np.nan, 4], [5, 6]])
+
+
+@pytest.mark.parametrize("lengths", [(3, 3), (3, 2)])
+def test_noise_levels_round_trip(tmp_path, lengths):
+    x, t = [X[k, :n] for k, n in enumerate(lengths)], [T[:n] for n in lengths]
+    runs = Trajectories.from_arrays(x, t, sigma=[1 / np.arange(1.0, 2 * n + 1).reshape(n, 2) for n in lengths])
+    save(runs, tmp_path / "runs.npz")
+    assert_same(load(tmp_path / "runs.npz"), runs)
+    with pytest.raises(InputError, match=r"a CSV file cannot hold noise levels \(sigma\); save .* as .npz"):
+        save(runs, tmp_path / "runs.csv")
+    np.savez(tmp_path / "bad.npz", t=T, x=X, sigma=X[0])
+    with pytest.raises(InputError, match=r"bad.npz: 'sigma' must have the shape of 'x', \(2, 3, 2\), but has shape"):
+        load(tmp_path / "bad.npz")
+
+
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_round_trip_of_awkward_labels(tmp_path, suffix):
     names = ["E[0]", "E [1]", 'a,"b"', "θ", "t", "id", "NA"]
@@ -257,10 +288,11 @@ def test_csv_integers_beyond_64_bits(tmp_path):
             "time,q\nyesterday,1\n1,2\n",
             r"column 'time', row 2: expected a finite number, but received 'yesterday'",
         ),
-        ("time,q\n0,1\n1,\n", r"column 'q', row 3: expected a finite number, but the cell is empty"),
-        ("time,q\n0,1\n1\n", r"column 'q', row 3: expected a finite number, but the cell is empty"),
-        ("time,q,p\n0,1,\n1,2,\n", r"column 'p', row 2: expected a finite number, but the cell is empty"),
-        ("time,q\n0,nan\n1,2\n", r"column 'q', row 2: expected a finite number, but received 'nan'"),
+        ("time,q\n,1\n1,2\n", r"column 'time', row 2: expected a finite number, but the cell is empty"),
+        ("time,q\nnan,1\n1,2\n", r"column 'time', row 2: expected a finite number, but received 'nan'"),
+        ("time,q\n0,inf\n1,2\n", r"column 'q', row 2: expected a finite number, but received 'inf'"),
+        ("time,q,p\n0,1,\n1,2,\n", r"state 'p' was never measured"),
+        ("time,q\n0,1\n1,\n", r"run '0': a run needs values at 2 points in time"),
         ("time,q\n0,1\n1,-inf\n", r"column 'q', row 3: expected a finite number, but received '-inf'"),
         ("time,q\n0,1\n1,1e999\n", r"column 'q', row 3: expected a finite number, but received '1e999'"),
         ("time,q\n0,1\n1,2,3\n", r"is not a readable CSV table \(.*line 3"),

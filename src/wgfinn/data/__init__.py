@@ -6,10 +6,11 @@ numpy float64. What does not: integration, known systems, test functions and any
 
 from wgfinn.data.atomic import atomic_write
 from wgfinn.data.files import load, load_start_states, save
+from wgfinn.data.gaps import stretches
 from wgfinn.data.noise import add_noise, estimate_noise, state_std
 from wgfinn.data.resampling import evenly_spaced
 from wgfinn.data.scales import Scales
-from wgfinn.data.segments import cut
+from wgfinn.data.segments import cut, fair_length
 from wgfinn.data.split import split
 from wgfinn.data.trajectories import Run, Trajectories, as_trajectories
 
@@ -23,9 +24,11 @@ __all__ = [
     "cut",
     "estimate_noise",
     "evenly_spaced",
+    "fair_length",
     "load",
     "load_start_states",
     "save",
     "split",
     "state_std",
+    "stretches",
 ]

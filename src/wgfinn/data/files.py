@@ -4,11 +4,13 @@
     Runs on one time grid: `t` (time,), `x` (traj, time, state). Ragged runs, one after another:
     `t` (total,), `x` (total, state), `lengths` (traj,). Both: `names`, `units`, `run_names` as text arrays.
     On reading, only `t` and `x` are required, `x` may be (time, state), and other arrays are ignored.
+    NaN in `x` means "not measured"; `sigma`, shaped like `x`, holds noise levels.
 `.csv`
     Long form: a header, then one row per run and time; columns `run`, `time`, then one per state. A unit
     follows the state's name in brackets after a space, `q [m]`. On reading, `trajectory`, `traj` or `id` may
     stand for `run`, which may be absent for a single run, and `t` for `time`; a unit of time is
-    ignored; rows of different runs may be mixed; blank rows are skipped.
+    ignored; rows of different runs may be mixed; blank rows are skipped. An empty cell (or `nan`) in the column of a
+    state means "not measured". Noise levels have no place here.
 
 Both formats keep every float64 bit. A new format is a reader and a writer here and a row in each table.
 """
@@ -85,7 +87,7 @@ def _checked(path: Path, **arrays: Any) -> Trajectories:
 def _read_npz(path: Path) -> Trajectories:
     if not zipfile.is_zipfile(path):
         raise InputError(f"{path}: is not an npz archive, or was cut short. Write it again with numpy.savez.")
-    arrays = _npz_arrays(path, ("t", "x", "lengths", "names", "units", "run_names"))
+    arrays = _npz_arrays(path, ("t", "x", "sigma", "lengths", "names", "units", "run_names"))
     missing = [key for key in ("t", "x") if key not in arrays]
     if missing:
         raise InputError(
@@ -93,11 +95,14 @@ def _read_npz(path: Path) -> Trajectories:
             "an npz file of trajectories needs 't' (time,) and 'x' (traj, time, state)."
         )
     texts = {key: _npz_text(path, arrays, key) for key in ("names", "units", "run_names")}
-    t, x = arrays["t"], arrays["x"]
+    t, x, sigma = arrays["t"], arrays["x"], arrays.get("sigma")
+    if sigma is not None and sigma.shape != x.shape:
+        raise InputError(f"{path}: 'sigma' must have the shape of 'x', {x.shape}, but has shape {sigma.shape}.")
     if "lengths" in arrays:
         ends = _npz_ends(path, arrays["lengths"], t, x)
-        return _checked(path, t=np.split(t, ends), x=np.split(x, ends), **texts)
-    return _checked(path, t=t, x=x, **texts)
+        levels = None if sigma is None else np.split(sigma, ends)
+        return _checked(path, t=np.split(t, ends), x=np.split(x, ends), sigma=levels, **texts)
+    return _checked(path, t=t, x=x, sigma=sigma, **texts)
 
 
 def _npz_arrays(path: Path, keys: tuple[str, ...]) -> dict[str, np.ndarray]:
@@ -146,12 +151,16 @@ def _write_npz(trajectories: Trajectories, path: Path) -> None:
     if trajectories.has_shared_grid:
         t, x = trajectories.stacked()
         arrays = {"t": t, "x": x}
+        join = np.stack
     else:
+        join = np.concatenate
         arrays = {
             "t": np.concatenate([run.t for run in trajectories.runs]),
             "x": np.concatenate([run.x for run in trajectories.runs]),
             "lengths": np.array([run.t.size for run in trajectories.runs], dtype=np.int64),
         }
+    if trajectories.has_noise_levels:
+        arrays["sigma"] = join([run.sigma for run in trajectories.runs])
     for key in ("names", "units", "run_names"):
         arrays[key] = np.array(getattr(trajectories, key), dtype=np.str_)
     # A file and not a path: numpy appends '.npz' to a path that ends in '.NPZ'.
@@ -178,7 +187,7 @@ def _read_csv(path: Path) -> Trajectories:
         raise InputError(f"{path}: has a header but no rows of numbers.")
 
     t = _csv_numbers(path, frame, time_column)
-    x = np.stack([_csv_numbers(path, frame, name) for name in state_columns], axis=1)
+    x = np.stack([_csv_numbers(path, frame, name, gaps=True) for name in state_columns], axis=1)
     run_names, rows_of_runs = _csv_runs(path, frame, run_column)
     file_rows = _file_rows(frame)
     for name, rows in zip(run_names, rows_of_runs, strict=True):
@@ -244,15 +253,17 @@ def _file_rows(frame: pd.DataFrame) -> np.ndarray:
     return np.asarray(frame.index) + 2
 
 
-def _csv_numbers(path: Path, frame: pd.DataFrame, name: str) -> np.ndarray:
+def _csv_numbers(path: Path, frame: pd.DataFrame, name: str, *, gaps: bool = False) -> np.ndarray:
+    """The numbers of a column; with `gaps`, NaN where a cell is empty or says `nan`."""
     cells = frame[name].to_numpy(dtype=object)
     try:
         # Cell by cell through float(), which rounds correctly; pandas's own parser has not always done so.
         values = cells.astype(np.float64)
     except ValueError:
-        values = np.array([_number_or_nan(cell) for cell in cells])
-    if not np.all(np.isfinite(values)):
-        k = int(np.argmin(np.isfinite(values)))
+        values = np.array([_number_or_inf(cell) for cell in cells])
+    sound = ~np.isinf(values) if gaps else np.isfinite(values)
+    if not np.all(sound):
+        k = int(np.argmin(sound))
         found = "the cell is empty" if pd.isna(cells[k]) else f"received {cells[k]!r}"
         raise InputError(
             f"{path}: column {name!r}, row {_file_rows(frame)[k]}: expected a finite number, but {found}. "
@@ -261,11 +272,12 @@ def _csv_numbers(path: Path, frame: pd.DataFrame, name: str) -> np.ndarray:
     return values
 
 
-def _number_or_nan(cell: Any) -> float:
+def _number_or_inf(cell: Any) -> float:
+    """Infinity, which no column may hold, for what is not a number."""
     try:
         return float(cell)
     except ValueError:
-        return np.nan
+        return np.inf
 
 
 def _csv_runs(path: Path, frame: pd.DataFrame, run_column: str | None) -> tuple[list[str], list[np.ndarray]]:
@@ -312,13 +324,15 @@ def _write_csv(trajectories: Trajectories, path: Path) -> None:
             )
         if "[" in unit or "]" in unit:
             raise InputError(f"a CSV file cannot hold the unit {unit!r} of {name!r}; write it without brackets.")
+    if trajectories.has_noise_levels:
+        raise InputError("a CSV file cannot hold noise levels (sigma); save the trajectories as .npz.")
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([RUN_COLUMNS[0], TIME_COLUMNS[0], *headings])
         for run in trajectories.runs:
             # tolist() gives Python floats, which csv writes by repr: the shortest text that reads back equal.
             rows = np.column_stack([run.t, run.x]).tolist()
-            writer.writerows([run.name, *row] for row in rows)
+            writer.writerows([run.name, *("" if value != value else value for value in row)] for row in rows)
 
 
 READERS: dict[str, Callable[[Path], Trajectories]] = {".csv": _read_csv, ".npz": _read_npz}
@@ -338,6 +352,13 @@ def load_start_states(path: str | os.PathLike[str], names: tuple[str, ...]) -> t
             return _csv_start_states(source, header, frame, names)
     trajectories = load(source)
     columns = [_state_index(source, name, trajectories.names) for name in names]
+    for run in trajectories.runs:
+        missing = [name for name, column in zip(names, columns, strict=True) if not run.observed[0, column]]
+        if missing:
+            raise InputError(
+                f"{source}: run {run.name!r} cannot be a start: {missing[0]!r} was not measured at its first time, "
+                f"t = {run.t[0]:.6g}."
+            )
     return np.stack([run.x[0, columns] for run in trajectories.runs]), list(trajectories.run_names)
 
 

@@ -1,4 +1,4 @@
-"""Test functions on windows of equally spaced samples, and where the windows stand.
+"""Test functions, and where their windows stand over equally spaced samples (other samples: `scattered`).
 
 A family (`families`) gives its values and slopes on [-1, 1]; sampling and placement are the same for all of them.
 """
