@@ -124,6 +124,15 @@ class Model:
         with jax.enable_x64(True):
             return np.asarray(_rollouts(self.field(index), jnp.asarray(x0), jnp.asarray(t), integrator, substeps))
 
+    @property
+    def sound_members(self) -> tuple[int, ...]:
+        """The members whose training gave a finite loss: those an ensemble consists of."""
+        return tuple(i for i, member in enumerate(self.manifest.members) if member.loss is not None)
+
+    def simulate_members(self, x0: np.ndarray, t: np.ndarray, *, integrator: str = "rk23") -> np.ndarray:
+        """Trajectories of every sound member, `(member, traj, time, state)`, as from `simulate`."""
+        return np.stack([self.simulate(x0, t, integrator=integrator, index=i) for i in self.sound_members])
+
 
 @eqx.filter_jit
 def _rollouts(field: AbstractField, x0: Array, t: Array, integrator: str, substeps: int) -> Array:

@@ -6,6 +6,7 @@ An entry point: double precision is switched on for the time of each call, and o
 import tomllib
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -19,7 +20,7 @@ from wgfinn._errors import InputError
 from wgfinn._spec import parse
 from wgfinn._types import Array
 from wgfinn.artefact import Model, first_loss, load_model, save_model
-from wgfinn.data import Trajectories, as_trajectories
+from wgfinn.data import SHARE, Trajectories, as_trajectories, band
 from wgfinn.fitting import FitSpec, fit
 from wgfinn.models import AbstractField
 from wgfinn.training import Observer
@@ -60,6 +61,19 @@ def make_spec(
         keys["method"] = method
     source = "settings" if settings is None or isinstance(settings, Mapping) else str(settings)
     return parse(FitSpec, keys, source)
+
+
+@dataclass(frozen=True, eq=False)
+class EnsembleTrajectory:
+    """A simulated trajectory and what the other members of the ensemble make of it."""
+
+    x: np.ndarray
+    """The served member, as from `simulate`."""
+    low: np.ndarray
+    high: np.ndarray
+    """Between `low` and `high` lies a share of the members, entry by entry; NaN where fewer than two stayed finite."""
+    members: np.ndarray
+    """All members, along a new first axis."""
 
 
 class _Estimator:
@@ -139,20 +153,35 @@ class _Estimator:
         "rk23" is the paper's scheme with steps no longer than the data's own; "accurate" controls its error. A
         trajectory that leaves the finite range holds NaN from there on, and a warning says so.
         """
+        start, times = self._start_states(x0), _increasing_times(t)
+        x = self.model.simulate(np.atleast_2d(start), times, integrator=integrator, index=member)
+        _warn_of_losses(x, times, "trajectory")
+        return x[0] if start.ndim == 1 else x
+
+    def simulate_ensemble(
+        self, x0: ArrayLike, t: ArrayLike, *, integrator: str = "rk23", share: float = SHARE
+    ) -> EnsembleTrajectory:
+        """As `simulate`, with the band that holds a `share` of the members at each time (see docs/using.md).
+
+        The band is the spread of the members: it does not hold the noise of measurements, nor what all members get
+        wrong together. Members whose training failed do not count, nor do those that leave the finite range; two or
+        more are needed.
+        """
+        start, times = self._start_states(x0), _increasing_times(t)
+        members = self.model.simulate_members(np.atleast_2d(start), times, integrator=integrator)
+        bands = [band(members[:, k], share) for k in range(members.shape[1])]
+        x = self.model.simulate(np.atleast_2d(start), times, integrator=integrator)
+        for index, of_member in zip(self.model.sound_members, members, strict=True):
+            _warn_of_losses(of_member, times, f"member {index}, trajectory")
+        if start.ndim == 1:
+            return EnsembleTrajectory(x[0], bands[0].low, bands[0].high, members[:, 0])
+        return EnsembleTrajectory(x, np.stack([b.low for b in bands]), np.stack([b.high for b in bands]), members)
+
+    def _start_states(self, x0: ArrayLike) -> np.ndarray:
         start = self._states(x0, "x0")
         if start.ndim > 2:
             raise InputError(f"x0 has shape {start.shape}; give one start state (state,) or several (traj, state).")
-        times = np.asarray(t, np.float64)
-        if times.ndim != 1 or times.size < 2 or not (np.diff(times) > 0).all() or not np.isfinite(times).all():
-            raise InputError("t must hold at least two finite, increasing times; its first is the time of x0.")
-        x = self.model.simulate(np.atleast_2d(start), times, integrator=integrator, index=member)
-        for trajectory, index in first_loss(x):
-            warnings.warn(
-                f"trajectory {trajectory} left the finite range at t = {times[index]:.6g}: the start state may lie far "
-                "from the training data. Try integrator='accurate', a finer time grid or another start.",
-                stacklevel=2,
-            )
-        return x[0] if start.ndim == 1 else x
+        return start
 
     def score(self, x: ArrayLike | list[Any] | Trajectories, t: ArrayLike | list[Any] | None = None) -> float:
         """R² of the predicted x' against finite differences of the data, averaged over the states (PySINDy's meaning).
@@ -211,6 +240,22 @@ class _Estimator:
             flat = jnp.asarray(states.reshape(-1, states.shape[-1]))
             matrices = np.asarray(_one_by_one(part(self.model.field(member)), flat))
         return matrices.reshape(*states.shape, states.shape[-1])
+
+
+def _increasing_times(t: ArrayLike) -> np.ndarray:
+    times = np.asarray(t, np.float64)
+    if times.ndim != 1 or times.size < 2 or not (np.diff(times) > 0).all() or not np.isfinite(times).all():
+        raise InputError("t must hold at least two finite, increasing times; its first is the time of x0.")
+    return times
+
+
+def _warn_of_losses(x: np.ndarray, times: np.ndarray, what: str) -> None:
+    for trajectory, index in first_loss(x):
+        warnings.warn(
+            f"{what} {trajectory} left the finite range at t = {times[index]:.6g}: the start state may lie far "
+            "from the training data. Try integrator='accurate', a finer time grid or another start.",
+            stacklevel=3,
+        )
 
 
 @eqx.filter_jit

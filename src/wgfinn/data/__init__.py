@@ -5,6 +5,7 @@ numpy float64. What does not: integration, known systems, test functions and any
 """
 
 from wgfinn.data.atomic import atomic_write
+from wgfinn.data.bands import SHARE, Band, band, coverage
 from wgfinn.data.files import load, load_start_states, save
 from wgfinn.data.noise import add_noise, state_std
 from wgfinn.data.scales import Scales
@@ -13,12 +14,16 @@ from wgfinn.data.split import split
 from wgfinn.data.trajectories import Run, Trajectories, as_trajectories
 
 __all__ = [
+    "SHARE",
+    "Band",
     "Run",
     "Scales",
     "Trajectories",
     "add_noise",
     "as_trajectories",
     "atomic_write",
+    "band",
+    "coverage",
     "cut",
     "load",
     "load_start_states",
