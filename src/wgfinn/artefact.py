@@ -29,10 +29,13 @@ from wgfinn._version import __version__
 from wgfinn.data import Scales, Trajectories, atomic_write
 from wgfinn.integrate import rollout
 from wgfinn.models import (
+    NO_FUNCTIONS,
     AbstractField,
+    KnownFunctions,
     ModelSpec,
     RescaledField,
     build,
+    know,
     named_arrays,
     with_named_arrays,
 )
@@ -181,8 +184,8 @@ def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(info, content)
 
 
-def load_model(path: Path) -> Model:
-    """Read a model file."""
+def load_model(path: Path, functions: KnownFunctions = NO_FUNCTIONS) -> Model:
+    """Read a model file; `functions` are the known pieces it was learnt with, for no file holds a function."""
     if not path.exists():
         raise ArtefactError(f"{path}: no such model file.")
     try:
@@ -195,11 +198,10 @@ def load_model(path: Path) -> Model:
             }
     except (zipfile.BadZipFile, zlib.error, OSError, ValueError, EOFError, KeyError, NotImplementedError) as error:
         raise ArtefactError(f"{path}: not a wgfinn model file, or a damaged one ({error}).") from None
-    template = _template(manifest)
     try:
-        return Model(with_named_arrays(template, arrays), manifest)
-    except ArtefactError as error:
-        raise ArtefactError(f"{path}: {error}") from None
+        return Model(with_named_arrays(_template(manifest, functions), arrays), manifest)
+    except (ArtefactError, InputError) as error:
+        raise type(error)(f"{path}: {error}") from None
 
 
 def _read_manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
@@ -218,11 +220,12 @@ def _read_manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
         raise ArtefactError(f"{path}: manifest.json: {place}: {first['msg']}; the file is damaged.") from None
 
 
-def _template(manifest: Manifest) -> AbstractField:
+def _template(manifest: Manifest, functions: KnownFunctions) -> AbstractField:
     """The stacked fields as shapes and types, without computing any weights."""
+    physics = know(manifest.model, manifest.names, Scales.from_dict(manifest.scales), functions)
 
     def fresh() -> AbstractField:
-        one = build(manifest.model, len(manifest.names), key=jax.random.key(0))
+        one = build(manifest.model, len(manifest.names), key=jax.random.key(0), physics=physics)
         return stack([jax.tree.map(lambda leaf: leaf.astype(manifest.dtype), one)] * len(manifest.members))
 
     return jax.eval_shape(fresh)

@@ -22,8 +22,12 @@ from wgfinn._types import Array
 from wgfinn.artefact import Model, first_loss, load_model, save_model
 from wgfinn.data import SHARE, Trajectories, as_trajectories, band
 from wgfinn.fitting import FitSpec, fit
-from wgfinn.models import AbstractField
+from wgfinn.models import AbstractField, KnownFunctions, read_known
 from wgfinn.training import Observer
+
+# A known piece: a function of one state, a matrix, or a form as in the settings (docs/known_physics.md).
+Known = Callable[[Any], Any] | ArrayLike | Mapping[str, Any] | None
+Function = Callable[[Any], Any] | None
 
 
 def read_settings(settings: Mapping[str, Any] | str | Path | None) -> dict[str, Any]:
@@ -50,13 +54,15 @@ def make_spec(
     members: int | None = None,
     steps: int | None = None,
     seed: int | None = None,
+    model: Mapping[str, Any] | None = None,
 ) -> FitSpec:
     """A `FitSpec` from settings and the few options that everyone uses; an option given wins."""
     keys = read_settings(settings)
     training = {k: v for k, v in {"members": members, "steps": steps, "seed": seed}.items() if v is not None}
-    section = keys.get("training", {})
-    if training and isinstance(section, Mapping):  # anything else is left for `parse` to refuse
-        keys["training"] = {**section, **training}
+    for name, options in (("training", training), ("model", model)):
+        section = keys.get(name, {})
+        if options and isinstance(section, Mapping):  # anything else is left for `parse` to refuse
+            keys[name] = {**section, **options}
     if method is not None:
         keys["method"] = method
     source = "settings" if settings is None or isinstance(settings, Mapping) else str(settings)
@@ -88,6 +94,10 @@ class _Estimator:
         steps: int | None = None,
         seed: int | None = None,
         settings: Mapping[str, Any] | str | Path | None = None,
+        energy: Known = None,
+        entropy: Known = None,
+        poisson: Known = None,
+        friction: Known = None,
     ):
         chosen = read_settings(settings).get("method", self._method)
         if chosen != self._method:
@@ -95,7 +105,8 @@ class _Estimator:
                 f"settings: method = {chosen!r}, but {type(self).__name__} learns by the {self._method} form; "
                 "take WGFINN for 'weak', GFINN for 'strong', or leave the key out."
             )
-        self.spec = make_spec(settings, method=self._method, members=members, steps=steps, seed=seed)
+        known, self._functions = read_known(energy=energy, entropy=entropy, poisson=poisson, friction=friction)
+        self.spec = make_spec(settings, method=self._method, members=members, steps=steps, seed=seed, model=known)
         self._model: Model | None = None
 
     @property
@@ -122,7 +133,13 @@ class _Estimator:
         """
         trajectories = as_trajectories(x, t, names)
         with jax.enable_x64(True):
-            self._model = fit(trajectories, self.spec, observe=observe, folder=None if folder is None else Path(folder))
+            self._model = fit(
+                trajectories,
+                self.spec,
+                functions=self._functions,
+                observe=observe,
+                folder=None if folder is None else Path(folder),
+            )
         return self
 
     def predict(self, x: ArrayLike, *, member: int | None = None) -> np.ndarray:
@@ -202,15 +219,28 @@ class _Estimator:
         save_model(self.model, Path(path))
 
     @classmethod
-    def load(cls, path: str | Path):
-        """An estimator from a model file; it predicts bit by bit what the saved one did."""
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        energy: Function = None,
+        entropy: Function = None,
+        poisson: Function = None,
+        friction: Function = None,
+    ):
+        """An estimator from a model file; it predicts bit by bit what the saved one did.
+
+        Pieces that were known as Python functions are in no file: give the same functions again.
+        """
         with jax.enable_x64(True):
-            model = load_model(Path(path))
+            model = load_model(Path(path), KnownFunctions(energy, entropy, poisson, friction))
         learnt = model.manifest.settings.get("method")
         if learnt != cls._method:
             other = {"weak": "WGFINN", "strong": "GFINN"}.get(str(learnt), str(learnt))
             raise InputError(f"{path}: this model was learnt by {other}; load it with {other}.load.")
-        estimator = cls(settings=model.manifest.settings)
+        estimator = cls(
+            settings=model.manifest.settings, energy=energy, entropy=entropy, poisson=poisson, friction=friction
+        )
         estimator._model = model
         return estimator
 
@@ -271,8 +301,9 @@ def _one_by_one(part: Callable, states: Array) -> Array:
 class WGFINN(_Estimator):
     """GENERIC dynamics by the weak form (the paper's WGFINNs): robust to noise.
 
-    `members` models are trained side by side and the one of lowest training loss is served. `settings` takes
-    everything else, as nested keys or the path of a TOML file (see `FitSpec`).
+    `members` models are trained side by side and the one of lowest training loss is served. `energy`, `entropy`,
+    `poisson` and `friction` are what is known already (docs/known_physics.md). `settings` takes everything else, as
+    nested keys or the path of a TOML file (see `FitSpec`).
     """
 
     _method = "weak"
