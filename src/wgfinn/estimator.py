@@ -21,6 +21,7 @@ from wgfinn._spec import parse
 from wgfinn._types import Array
 from wgfinn.artefact import Model, first_loss, load_model, save_model
 from wgfinn.data import SHARE, Trajectories, as_trajectories, band
+from wgfinn.export import DType, Format, export_model
 from wgfinn.fitting import FitSpec, fit
 from wgfinn.models import AbstractField, KnownFunctions, read_known
 from wgfinn.training import Observer
@@ -217,6 +218,12 @@ class _Estimator:
     def save(self, path: str | Path) -> None:
         """Write the model to one file."""
         save_model(self.model, Path(path))
+
+    def export(
+        self, path: str | Path, *, format: Format, member: int | None = None, dtype: DType | None = None
+    ) -> None:
+        """Write one member for use without this package: "numpy", "stablehlo" or "onnx" (docs/export.md)."""
+        export_model(self.model, path, format, member=member, dtype=dtype)
 
     @classmethod
     def load(

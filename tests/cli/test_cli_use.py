@@ -107,7 +107,9 @@ def test_bands_are_the_spread_of_the_members(run, out):
 
 def test_parquet_without_its_library(run, here, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match="a Parquet file needs pyarrow, which is not installed: pip install pyarrow"):
+    with pytest.raises(
+        InputError, match=r"a Parquet file needs pyarrow, which is not installed: pip install 'wgfinn\[parquet\]'"
+    ):
         wgfinn("simulate", run, "--initial", "data.npz", *UNTIL, "--out", "out.parquet")
     assert not list(here.glob("out*"))
 
@@ -281,3 +283,16 @@ def test_evaluate_other_states(run):
     save(Trajectories.from_arrays(np.ones((4, 2)), np.arange(4.0), names=["q", "v"]), "other.npz")
     with pytest.raises(InputError, match=r"other.npz: its states are q, v, but the model's are q, p, S"):
         wgfinn("evaluate", run, "other.npz", "--json")
+
+
+# ---------------------------------------------------------------------------------------------------- export
+
+
+@pytest.mark.parametrize("format", ["numpy", "stablehlo", "onnx"])
+def test_export(run, here, format):
+    """The files themselves are tested with the library; here: options, the served member, words."""
+    result = wgfinn("export", run, "--format", format, "--out", "served")
+    served = load_model(run / "model.wgfinn").manifest.served
+    assert result.stdout == f"served: {format}, member {served}, states q, p, S\n"
+    wgfinn("export", run, "--format", format, "--out", "other", "--member", 1 - served, "--dtype", "float64")
+    assert (here / "served").read_bytes() != (here / "other").read_bytes()

@@ -333,7 +333,9 @@ def _write_parquet(trajectories: Trajectories, path: Path) -> None:
     try:
         importlib.import_module("pyarrow")
     except ImportError:
-        raise InputError("a Parquet file needs pyarrow, which is not installed: pip install pyarrow.") from None
+        raise InputError(
+            "a Parquet file needs pyarrow, which is not installed: pip install 'wgfinn[parquet]'."
+        ) from None
     headings = [_join_heading(name, unit) for name, unit in zip(trajectories.names, trajectories.units, strict=True)]
     frames = [
         pd.DataFrame({RUN_COLUMNS[0]: run.name, TIME_COLUMNS[0]: run.t, **dict(zip(headings, run.x.T, strict=True))})
