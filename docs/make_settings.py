@@ -38,7 +38,7 @@ def rows(spec: type[Spec], prefix: str = "") -> list[str]:
     lines = []
     for name, field in spec.model_fields.items():
         inner = next((a for a in (field.annotation, *get_args(field.annotation)) if _is_spec(a)), None)
-        if inner is not None:
+        if inner is not None and not isinstance(field.default, str):  # a word, or a form in its place, is one key
             if field.description:
                 lines.append(f"| `[{prefix}{name}]` | | {field.description} |")
             lines += rows(inner, f"{prefix}{name}.")

@@ -71,6 +71,29 @@ def test_simulate_shapes(weak):
     np.testing.assert_allclose(one, many[0], rtol=1e-12, atol=1e-14)
 
 
+def test_simulate_ensemble(weak):
+    """The served member as from `simulate`, and between the bounds the two members; one start or several."""
+    several = weak.simulate_ensemble(X[:2, 0], T)
+    np.testing.assert_array_equal(several.x, weak.simulate(X[:2, 0], T))
+    np.testing.assert_array_equal(several.members, [weak.simulate(X[:2, 0], T, member=k) for k in range(2)])
+    np.testing.assert_array_equal(several.low, several.members.min(axis=0))
+    np.testing.assert_array_equal(several.high, several.members.max(axis=0))
+    one = weak.simulate_ensemble(X[0, 0], T)
+    assert one.members.shape == (2, 30, 3)
+    for name in ("x", "low", "high"):
+        assert getattr(one, name).shape == (30, 3)
+        np.testing.assert_allclose(getattr(one, name), getattr(several, name)[0], rtol=1e-12, atol=1e-14)
+
+
+def test_simulate_ensemble_needs_an_ensemble(weak, strong):
+    with pytest.raises(InputError, match="a band is the spread of two or more members, but there is 1"):
+        strong.simulate_ensemble(X[0, 0], T)
+    with pytest.warns(UserWarning, match=r"member \d, trajectory 0 left the finite range at t = ") as told:
+        lost = weak.simulate_ensemble([1e308, -1e308, 1e308], T)
+    assert len(told) == 2
+    assert np.isnan(lost.low).all()
+
+
 def test_members_can_be_asked_one_by_one(weak):
     served = weak.model.manifest.served
     np.testing.assert_array_equal(weak.predict(X), weak.predict(X, member=served))

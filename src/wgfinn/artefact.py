@@ -29,10 +29,13 @@ from wgfinn._version import __version__
 from wgfinn.data import Scales, Trajectories, atomic_write
 from wgfinn.integrate import rollout
 from wgfinn.models import (
+    NO_FUNCTIONS,
     AbstractField,
+    KnownFunctions,
     ModelSpec,
     RescaledField,
     build,
+    know,
     named_arrays,
     with_named_arrays,
 )
@@ -124,6 +127,15 @@ class Model:
         with jax.enable_x64(True):
             return np.asarray(_rollouts(self.field(index), jnp.asarray(x0), jnp.asarray(t), integrator, substeps))
 
+    @property
+    def sound_members(self) -> tuple[int, ...]:
+        """The members whose training gave a finite loss: those an ensemble consists of."""
+        return tuple(i for i, member in enumerate(self.manifest.members) if member.loss is not None)
+
+    def simulate_members(self, x0: np.ndarray, t: np.ndarray, *, integrator: str = "rk23") -> np.ndarray:
+        """Trajectories of every sound member, `(member, traj, time, state)`, as from `simulate`."""
+        return np.stack([self.simulate(x0, t, integrator=integrator, index=i) for i in self.sound_members])
+
 
 @eqx.filter_jit
 def _rollouts(field: AbstractField, x0: Array, t: Array, integrator: str, substeps: int) -> Array:
@@ -172,8 +184,8 @@ def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     archive.writestr(info, content)
 
 
-def load_model(path: Path) -> Model:
-    """Read a model file."""
+def load_model(path: Path, functions: KnownFunctions = NO_FUNCTIONS) -> Model:
+    """Read a model file; `functions` are the known pieces it was learnt with, for no file holds a function."""
     if not path.exists():
         raise ArtefactError(f"{path}: no such model file.")
     try:
@@ -186,11 +198,10 @@ def load_model(path: Path) -> Model:
             }
     except (zipfile.BadZipFile, zlib.error, OSError, ValueError, EOFError, KeyError, NotImplementedError) as error:
         raise ArtefactError(f"{path}: not a wgfinn model file, or a damaged one ({error}).") from None
-    template = _template(manifest)
     try:
-        return Model(with_named_arrays(template, arrays), manifest)
-    except ArtefactError as error:
-        raise ArtefactError(f"{path}: {error}") from None
+        return Model(with_named_arrays(_template(manifest, functions), arrays), manifest)
+    except (ArtefactError, InputError) as error:
+        raise type(error)(f"{path}: {error}") from None
 
 
 def _read_manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
@@ -209,11 +220,12 @@ def _read_manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
         raise ArtefactError(f"{path}: manifest.json: {place}: {first['msg']}; the file is damaged.") from None
 
 
-def _template(manifest: Manifest) -> AbstractField:
+def _template(manifest: Manifest, functions: KnownFunctions) -> AbstractField:
     """The stacked fields as shapes and types, without computing any weights."""
+    physics = know(manifest.model, manifest.names, Scales.from_dict(manifest.scales), functions)
 
     def fresh() -> AbstractField:
-        one = build(manifest.model, len(manifest.names), key=jax.random.key(0))
+        one = build(manifest.model, len(manifest.names), key=jax.random.key(0), physics=physics)
         return stack([jax.tree.map(lambda leaf: leaf.astype(manifest.dtype), one)] * len(manifest.members))
 
     return jax.eval_shape(fresh)

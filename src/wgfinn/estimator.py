@@ -6,6 +6,7 @@ An entry point: double precision is switched on for the time of each call, and o
 import tomllib
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -19,10 +20,15 @@ from wgfinn._errors import InputError
 from wgfinn._spec import parse
 from wgfinn._types import Array
 from wgfinn.artefact import Model, first_loss, load_model, save_model
-from wgfinn.data import Trajectories, as_trajectories
+from wgfinn.data import SHARE, Trajectories, as_trajectories, band
+from wgfinn.export import DType, Format, export_model
 from wgfinn.fitting import FitSpec, fit
-from wgfinn.models import AbstractField
+from wgfinn.models import AbstractField, KnownFunctions, read_known
 from wgfinn.training import Observer
+
+# A known piece: a function of one state, a matrix, or a form as in the settings (docs/known_physics.md).
+Known = Callable[[Any], Any] | ArrayLike | Mapping[str, Any] | None
+Function = Callable[[Any], Any] | None
 
 
 def read_settings(settings: Mapping[str, Any] | str | Path | None) -> dict[str, Any]:
@@ -49,17 +55,32 @@ def make_spec(
     members: int | None = None,
     steps: int | None = None,
     seed: int | None = None,
+    model: Mapping[str, Any] | None = None,
 ) -> FitSpec:
     """A `FitSpec` from settings and the few options that everyone uses; an option given wins."""
     keys = read_settings(settings)
     training = {k: v for k, v in {"members": members, "steps": steps, "seed": seed}.items() if v is not None}
-    section = keys.get("training", {})
-    if training and isinstance(section, Mapping):  # anything else is left for `parse` to refuse
-        keys["training"] = {**section, **training}
+    for name, options in (("training", training), ("model", model)):
+        section = keys.get(name, {})
+        if options and isinstance(section, Mapping):  # anything else is left for `parse` to refuse
+            keys[name] = {**section, **options}
     if method is not None:
         keys["method"] = method
     source = "settings" if settings is None or isinstance(settings, Mapping) else str(settings)
     return parse(FitSpec, keys, source)
+
+
+@dataclass(frozen=True, eq=False)
+class EnsembleTrajectory:
+    """A simulated trajectory and what the other members of the ensemble make of it."""
+
+    x: np.ndarray
+    """The served member, as from `simulate`."""
+    low: np.ndarray
+    high: np.ndarray
+    """Between `low` and `high` lies a share of the members, entry by entry; NaN where fewer than two stayed finite."""
+    members: np.ndarray
+    """All members, along a new first axis."""
 
 
 class _Estimator:
@@ -74,6 +95,10 @@ class _Estimator:
         steps: int | None = None,
         seed: int | None = None,
         settings: Mapping[str, Any] | str | Path | None = None,
+        energy: Known = None,
+        entropy: Known = None,
+        poisson: Known = None,
+        friction: Known = None,
     ):
         chosen = read_settings(settings).get("method", self._method)
         if chosen != self._method:
@@ -81,7 +106,8 @@ class _Estimator:
                 f"settings: method = {chosen!r}, but {type(self).__name__} learns by the {self._method} form; "
                 "take WGFINN for 'weak', GFINN for 'strong', or leave the key out."
             )
-        self.spec = make_spec(settings, method=self._method, members=members, steps=steps, seed=seed)
+        known, self._functions = read_known(energy=energy, entropy=entropy, poisson=poisson, friction=friction)
+        self.spec = make_spec(settings, method=self._method, members=members, steps=steps, seed=seed, model=known)
         self._model: Model | None = None
 
     @property
@@ -108,7 +134,13 @@ class _Estimator:
         """
         trajectories = as_trajectories(x, t, names)
         with jax.enable_x64(True):
-            self._model = fit(trajectories, self.spec, observe=observe, folder=None if folder is None else Path(folder))
+            self._model = fit(
+                trajectories,
+                self.spec,
+                functions=self._functions,
+                observe=observe,
+                folder=None if folder is None else Path(folder),
+            )
         return self
 
     def predict(self, x: ArrayLike, *, member: int | None = None) -> np.ndarray:
@@ -139,20 +171,35 @@ class _Estimator:
         "rk23" is the paper's scheme with steps no longer than the data's own; "accurate" controls its error. A
         trajectory that leaves the finite range holds NaN from there on, and a warning says so.
         """
+        start, times = self._start_states(x0), _increasing_times(t)
+        x = self.model.simulate(np.atleast_2d(start), times, integrator=integrator, index=member)
+        _warn_of_losses(x, times, "trajectory")
+        return x[0] if start.ndim == 1 else x
+
+    def simulate_ensemble(
+        self, x0: ArrayLike, t: ArrayLike, *, integrator: str = "rk23", share: float = SHARE
+    ) -> EnsembleTrajectory:
+        """As `simulate`, with the band that holds a `share` of the members at each time (see docs/using.md).
+
+        The band is the spread of the members: it does not hold the noise of measurements, nor what all members get
+        wrong together. Members whose training failed do not count, nor do those that leave the finite range; two or
+        more are needed.
+        """
+        start, times = self._start_states(x0), _increasing_times(t)
+        members = self.model.simulate_members(np.atleast_2d(start), times, integrator=integrator)
+        bands = [band(members[:, k], share) for k in range(members.shape[1])]
+        x = self.model.simulate(np.atleast_2d(start), times, integrator=integrator)
+        for index, of_member in zip(self.model.sound_members, members, strict=True):
+            _warn_of_losses(of_member, times, f"member {index}, trajectory")
+        if start.ndim == 1:
+            return EnsembleTrajectory(x[0], bands[0].low, bands[0].high, members[:, 0])
+        return EnsembleTrajectory(x, np.stack([b.low for b in bands]), np.stack([b.high for b in bands]), members)
+
+    def _start_states(self, x0: ArrayLike) -> np.ndarray:
         start = self._states(x0, "x0")
         if start.ndim > 2:
             raise InputError(f"x0 has shape {start.shape}; give one start state (state,) or several (traj, state).")
-        times = np.asarray(t, np.float64)
-        if times.ndim != 1 or times.size < 2 or not (np.diff(times) > 0).all() or not np.isfinite(times).all():
-            raise InputError("t must hold at least two finite, increasing times; its first is the time of x0.")
-        x = self.model.simulate(np.atleast_2d(start), times, integrator=integrator, index=member)
-        for trajectory, index in first_loss(x):
-            warnings.warn(
-                f"trajectory {trajectory} left the finite range at t = {times[index]:.6g}: the start state may lie far "
-                "from the training data. Try integrator='accurate', a finer time grid or another start.",
-                stacklevel=2,
-            )
-        return x[0] if start.ndim == 1 else x
+        return start
 
     def score(self, x: ArrayLike | list[Any] | Trajectories, t: ArrayLike | list[Any] | None = None) -> float:
         """R² of the predicted x' against finite differences of the data, averaged over the states (PySINDy's meaning).
@@ -177,16 +224,35 @@ class _Estimator:
         """Write the model to one file."""
         save_model(self.model, Path(path))
 
+    def export(
+        self, path: str | Path, *, format: Format, member: int | None = None, dtype: DType | None = None
+    ) -> None:
+        """Write one member for use without this package: "numpy", "stablehlo" or "onnx" (docs/export.md)."""
+        export_model(self.model, path, format, member=member, dtype=dtype)
+
     @classmethod
-    def load(cls, path: str | Path):
-        """An estimator from a model file; it predicts bit by bit what the saved one did."""
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        energy: Function = None,
+        entropy: Function = None,
+        poisson: Function = None,
+        friction: Function = None,
+    ):
+        """An estimator from a model file; it predicts bit by bit what the saved one did.
+
+        Pieces that were known as Python functions are in no file: give the same functions again.
+        """
         with jax.enable_x64(True):
-            model = load_model(Path(path))
+            model = load_model(Path(path), KnownFunctions(energy, entropy, poisson, friction))
         learnt = model.manifest.settings.get("method")
         if learnt != cls._method:
             other = {"weak": "WGFINN", "strong": "GFINN"}.get(str(learnt), str(learnt))
             raise InputError(f"{path}: this model was learnt by {other}; load it with {other}.load.")
-        estimator = cls(settings=model.manifest.settings)
+        estimator = cls(
+            settings=model.manifest.settings, energy=energy, entropy=entropy, poisson=poisson, friction=friction
+        )
         estimator._model = model
         return estimator
 
@@ -218,6 +284,22 @@ class _Estimator:
         return matrices.reshape(*states.shape, states.shape[-1])
 
 
+def _increasing_times(t: ArrayLike) -> np.ndarray:
+    times = np.asarray(t, np.float64)
+    if times.ndim != 1 or times.size < 2 or not (np.diff(times) > 0).all() or not np.isfinite(times).all():
+        raise InputError("t must hold at least two finite, increasing times; its first is the time of x0.")
+    return times
+
+
+def _warn_of_losses(x: np.ndarray, times: np.ndarray, what: str) -> None:
+    for trajectory, index in first_loss(x):
+        warnings.warn(
+            f"{what} {trajectory} left the finite range at t = {times[index]:.6g}: the start state may lie far "
+            "from the training data. Try integrator='accurate', a finer time grid or another start.",
+            stacklevel=3,
+        )
+
+
 @eqx.filter_jit
 def _at_once(part: Callable, states: Array) -> Array:
     return part(states)
@@ -231,8 +313,9 @@ def _one_by_one(part: Callable, states: Array) -> Array:
 class WGFINN(_Estimator):
     """GENERIC dynamics by the weak form (the paper's WGFINNs): robust to noise.
 
-    `members` models are trained side by side and the one of lowest training loss is served. `settings` takes
-    everything else, as nested keys or the path of a TOML file (see `FitSpec`).
+    `members` models are trained side by side and the one of lowest training loss is served. `energy`, `entropy`,
+    `poisson` and `friction` are what is known already (docs/known_physics.md). `settings` takes everything else, as
+    nested keys or the path of a TOML file (see `FitSpec`).
     """
 
     _method = "weak"

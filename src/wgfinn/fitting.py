@@ -37,7 +37,16 @@ from wgfinn.losses import (
     state_weights,
     width_over_gaps,
 )
-from wgfinn.models import AbstractField, ModelSpec, build
+from wgfinn.models import (
+    NO_FUNCTIONS,
+    AbstractField,
+    KnownFunctions,
+    ModelSpec,
+    Physics,
+    build,
+    know,
+    require_consistency,
+)
 from wgfinn.training import (
     MemberSettings,
     Observer,
@@ -64,6 +73,7 @@ METRICS_FILE = "metrics.jsonl"
 CHECKPOINT_FILE = "checkpoint.npz"
 
 _STATES_PER_STEP = 3200
+_STATES_TO_TRY = 200
 
 
 class FitSpec(Spec):
@@ -182,6 +192,7 @@ def train_members(
     members: Sequence[Member],
     spec: FitSpec,
     *,
+    functions: KnownFunctions = NO_FUNCTIONS,
     observe: Observer | None = None,
     checkpoint: Path | None = None,
     checkpoint_seconds: float = 60.0,
@@ -192,7 +203,8 @@ def train_members(
     dtype = spec.training.dtype
     n_states = members[0].trajectories.n_states
     own_data = any(m.trajectories is not members[0].trajectories for m in members)
-    weights, structures = zip(*(_start(spec, n_states, m.seed) for m in members), strict=True)
+    physics = known_physics(members, spec, functions)
+    weights, structures = zip(*(_start(spec, n_states, m.seed, physics) for m in members), strict=True)
     settings = [MemberSettings.create(m.seed, m.optimiser, m.attention, dtype) for m in members]
     states = stack([initial_state(w, s, n_states) for w, s in zip(weights, settings, strict=True)])
     problems = [_problem(spec, m.trajectories, structures[0]) for m in (members if own_data else members[:1])]
@@ -218,8 +230,28 @@ def train_members(
     return _trained(states, structures[0])
 
 
-def _start(spec: FitSpec, n_states: int, seed: int) -> tuple[jax.Array, Structure]:
-    return take_apart(build(spec.model, n_states, key=jax.random.key(seed)), spec.training.dtype)
+def _start(spec: FitSpec, n_states: int, seed: int, physics: Physics) -> tuple[jax.Array, Structure]:
+    return take_apart(build(spec.model, n_states, key=jax.random.key(seed), physics=physics), spec.training.dtype)
+
+
+def known_physics(members: Sequence[Member], spec: FitSpec, functions: KnownFunctions = NO_FUNCTIONS) -> Physics:
+    """What is known of the field, in the coordinates of the training, which all members must share."""
+    scales = [choose_scales(spec, m.trajectories) for m in members]
+    physics = know(spec.model, members[0].trajectories.names, scales[0], functions)
+    if not physics.knows_nothing and any(s.to_dict() != scales[0].to_dict() for s in scales):
+        raise InputError(
+            "members with data of their own have coordinates of their own, but known physics holds in one: "
+            "fit them one by one, or with coordinates = 'physical'."
+        )
+    return physics
+
+
+def _check_physics(physics: Physics, spec: FitSpec, trajectories: Trajectories) -> None:
+    """Known pieces are tried at states drawn from the data."""
+    if not physics.knows_nothing:
+        states = np.concatenate([run.x for run in trajectories.runs])
+        drawn = np.random.default_rng(0).permutation(len(states))[:_STATES_TO_TRY]
+        require_consistency(physics, trajectories.names, choose_scales(spec, trajectories), states[drawn])
 
 
 def _problem(spec: FitSpec, trajectories: Trajectories, structure: Structure) -> Problem:
@@ -261,13 +293,14 @@ def fit(
     trajectories: Trajectories,
     spec: FitSpec,
     *,
+    functions: KnownFunctions = NO_FUNCTIONS,
     folder: Path | None = None,
     source: str | None = None,
     observe: Observer | None = None,
     checkpoint_seconds: float = 60.0,
     resume: bool = False,
 ) -> Model:
-    """Learn an ensemble from `trajectories`.
+    """Learn an ensemble from `trajectories`; `functions` are the known pieces that settings cannot hold.
 
     With a `folder`, settings, metrics, checkpoints and the model file go there, and `resume` goes on from its
     checkpoint to the same numbers as a run that was never interrupted. Ctrl-C ends the training early; the
@@ -278,6 +311,7 @@ def fit(
         # Before anything is written.
         require_windows(trajectories, spec.test_functions)
     members = ensemble(trajectories, spec)
+    _check_physics(known_physics(members, spec, functions), spec, trajectories)
     checkpoint = None
     if folder is not None:
         checkpoint = folder / CHECKPOINT_FILE
@@ -288,6 +322,7 @@ def fit(
     trained = train_members(
         members,
         spec,
+        functions=functions,
         observe=observe,
         checkpoint=checkpoint,
         checkpoint_seconds=checkpoint_seconds,
@@ -313,7 +348,7 @@ def _manifest(trajectories: Trajectories, spec: FitSpec, members: Sequence[Membe
         members=reports,
         served=serve_index(list(trained.losses)),
         steps_done=trained.steps_done,
-        settings=spec.model_dump(exclude_none=True),
+        settings=spec.model_dump(mode="json", exclude_none=True),
         data=describe_data(trajectories),
         versions=versions(),
     )

@@ -1,18 +1,20 @@
 """`wgfinn simulate` and `wgfinn evaluate`."""
 
 import json
+import sys
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
 from small_fits import GENERIC, NAMES, PLAIN, small_spec, some_runs
 from wgfinn._errors import ArtefactError, InputError
-from wgfinn.artefact import load_model
+from wgfinn.artefact import Model, load_model
 from wgfinn.cli import app
-from wgfinn.data import Trajectories, load, save
-from wgfinn.evaluate import trajectory_errors
+from wgfinn.data import Trajectories, band, coverage, load, save
+from wgfinn.evaluate import simulate_runs, trajectory_errors
 from wgfinn.fitting import fit
 
 RUNS = some_runs()
@@ -42,7 +44,7 @@ def wgfinn(*arguments):
 
 @pytest.mark.parametrize("out", ["predicted.npz", "predicted.csv"])
 def test_simulate_from_a_data_file(run, out):
-    result = wgfinn("simulate", run, "--initial", "data.npz", *UNTIL, "--out", out)
+    result = wgfinn("simulate", run, "--initial", "data.npz", *UNTIL, "--out", out, "--no-bands")
     assert result.stdout == f"{out}: 3 runs of 11 samples\n"
     predicted = load(out)
     assert predicted.names == NAMES
@@ -56,8 +58,8 @@ def test_simulate_from_a_table(run, here):
     """Columns in any order, with and without names of the runs; a model file in place of its folder."""
     (here / "plain.csv").write_text("S,q,p\n0.1,1,0\n0.2,0.5,-0.5\n")
     (here / "named.csv").write_text("p,S,run,q\n0,0.1,cold,1\n-0.5,0.2,hot,0.5\n")
-    wgfinn("simulate", run, "--initial", "plain.csv", *UNTIL, "--out", "plain.npz")
-    wgfinn("simulate", run / "model.wgfinn", "--initial", "named.csv", *UNTIL, "--out", "named.npz")
+    wgfinn("simulate", run, "--initial", "plain.csv", *UNTIL, "--out", "plain.npz", "--no-bands")
+    wgfinn("simulate", run / "model.wgfinn", "--initial", "named.csv", *UNTIL, "--out", "named.npz", "--no-bands")
     plain, named = load("plain.npz"), load("named.npz")
     assert plain.run_names == ("0", "1")
     assert named.run_names == ("cold", "hot")
@@ -74,11 +76,101 @@ def test_simulate_never_goes_beyond_the_end(run, until, last):
 
 def test_simulate_another_member_and_integrator(run):
     for name, options in {"a": ("--member", 0), "b": ("--member", 1), "c": ("--integrator", "accurate")}.items():
-        wgfinn("simulate", run, "--initial", "data.npz", *UNTIL, "--out", f"{name}.npz", *options)
+        wgfinn("simulate", run, "--initial", "data.npz", *UNTIL, "--out", f"{name}.npz", "--no-bands", *options)
     a, b, c = (load(f"{name}.npz").stacked()[1] for name in "abc")
     served = (a, b)[load_model(run / "model.wgfinn").manifest.served]
     assert np.any(a != b)
     assert 0 < np.abs(c - served).max() < 1e-3
+
+
+@pytest.mark.parametrize("out", ["predicted.npz", "predicted.csv", "predicted.parquet"])
+def test_bands_are_the_spread_of_the_members(run, out):
+    """Two members: the band reaches from the one to the other, and the served one is a bound."""
+    wgfinn("simulate", run, "--initial", "data.npz", *UNTIL, "--out", out)
+    if out.endswith(".parquet"):
+        table = pd.read_parquet(out)
+        columns, values = tuple(table.columns), table[table["run"] == "1"].to_numpy()[:, 2:].astype(float)
+        assert columns[:2] == ("run", "time")
+        names = columns[2:]
+    else:
+        predicted = load(out)
+        names, values = predicted.names, predicted.runs[1].x
+    assert names == ("q", "q_low", "q_high", "p", "p_low", "p_high", "S", "S_low", "S_high")
+    model = load_model(run / "model.wgfinn")
+    start, t = RUNS.runs[1].x[:1], 0.1 * np.arange(11)
+    members = np.stack([model.simulate(start, t, index=k)[0] for k in range(2)])
+    np.testing.assert_allclose(values[:, 0::3], members[model.manifest.served], rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(values[:, 1::3], members.min(axis=0), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(values[:, 2::3], members.max(axis=0), rtol=1e-12, atol=1e-14)
+    assert np.all(values[1:, 1::3] < values[1:, 2::3])
+
+
+def test_parquet_without_its_library(run, here, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(
+        InputError, match=r"a Parquet file needs pyarrow, which is not installed: pip install 'wgfinn\[parquet\]'"
+    ):
+        wgfinn("simulate", run, "--initial", "data.npz", *UNTIL, "--out", "out.parquet")
+    assert not list(here.glob("out*"))
+
+
+def test_one_member_has_no_bands(here):
+    fit(RUNS, small_spec(GENERIC, members=1), folder=here / "one")
+    result = wgfinn("simulate", "one", "--initial", "data.npz", *UNTIL, "--out", "out.csv")
+    assert "no bands: they are the spread of two or more members, but this model has 1" in result.stderr
+    assert load("out.csv").names == NAMES
+    assert json.loads(wgfinn("evaluate", "one", "data.npz", "--json").stdout)["band_coverage"] is None
+
+
+def test_a_run_with_one_member_left_is_not_written(run, here, monkeypatch):
+    simulate = Model.simulate_members
+    monkeypatch.setattr(
+        Model, "simulate_members", lambda *a, **k: simulate(*a, **k) * np.array([1, np.nan])[:, *3 * [None]]
+    )
+    with pytest.raises(InputError, match="no trajectory stayed finite"):
+        wgfinn("simulate", run, "--initial", "data.npz", *UNTIL, "--out", "out.csv")
+    result = CliRunner().invoke(app, ["simulate", str(run), "--initial", "data.npz", *UNTIL, "--out", "out.csv"])
+    assert "run '0': fewer than two members stayed finite, so that it has no band and was not written" in result.stderr
+
+
+def test_simulate_at_given_times(run):
+    wgfinn("simulate", run, "--initial", "data.npz", "--times", "2,2.05,3", "--out", "out.npz", "--no-bands")
+    t, x = load("out.npz").stacked()
+    np.testing.assert_array_equal(t, [2, 2.05, 3])
+    expected = load_model(run / "model.wgfinn").simulate(np.stack([r.x[0] for r in RUNS.runs]), t)
+    np.testing.assert_array_equal(x, expected)
+
+
+def test_simulate_at_the_times_of_the_data(run):
+    """Runs of two lengths, each on its own grid; `--duration` is another word for `--until`."""
+    ragged = [RUNS.runs[0].x, RUNS.runs[1].x[:7], RUNS.runs[2].x]
+    grids = [RUNS.runs[0].t, RUNS.runs[1].t[:7] + 5, RUNS.runs[2].t]
+    save(Trajectories.from_arrays(ragged, grids, names=NAMES, run_names=["a", "b", "c"]), "ragged.csv")
+    result = wgfinn("simulate", run, "--initial", "ragged.csv", "--out", "out.npz", "--no-bands")
+    assert result.stdout == "out.npz: 3 runs of 7 to 30 samples\n"
+    predicted = load("out.npz")
+    assert predicted.run_names == ("a", "b", "c")
+    for made, t, x in zip(predicted.runs, grids, ragged, strict=True):
+        np.testing.assert_array_equal(made.t, t)
+        np.testing.assert_array_equal(made.x[0], x[0])
+    wgfinn("simulate", run, "--initial", "data.npz", "--duration", "1", "--step", "0.5", "--out", "out.csv")
+    np.testing.assert_allclose(load("out.csv").runs[0].t, [0, 0.5, 1])
+
+
+@pytest.mark.parametrize("times", ["", "1", "2,1", "0,nan", "0;1", "0,1,1"])
+def test_bad_lists_of_times(run, times):
+    with pytest.raises(InputError, match=f"--times '{times}': give two or more increasing numbers with commas"):
+        wgfinn("simulate", run, "--initial", "data.npz", f"--times={times}", "--out", "out.csv")
+
+
+def test_times_said_twice_or_by_half_or_not_at_all(run, here):
+    (here / "starts.csv").write_text("q,p,S\n1,0,0\n")
+    with pytest.raises(InputError, match="--times already says when: leave --until and --step out"):
+        wgfinn("simulate", run, "--initial", "data.npz", "--times", "0,1", "--step", "1", "--out", "out.csv")
+    with pytest.raises(InputError, match="--until and --step belong together"):
+        wgfinn("simulate", run, "--initial", "data.npz", "--step", "1", "--out", "out.csv")
+    with pytest.raises(InputError, match=r"starts.csv holds no times: say when, by --until and --step or by --times"):
+        wgfinn("simulate", run, "--initial", "starts.csv", "--out", "out.csv")
 
 
 def test_simulate_leaves_out_what_is_lost(run, here):
@@ -142,6 +234,21 @@ def test_evaluate_json(run):
     assert all(abs(value) < 1e-12 for value in found["degeneracy"].values())
 
 
+def test_evaluate_says_how_much_of_the_data_the_band_holds(run):
+    """The share of samples between the two members, per state; the columns of the data may come in any order."""
+    swapped = [r.x[:, [2, 0, 1, 1]] for r in RUNS.runs]
+    save(Trajectories.from_arrays(swapped, RUNS.runs[0].t, names=["S", "q", "p", "spare"]), "swapped.npz")
+    found = json.loads(wgfinn("evaluate", run, "swapped.npz", "--json").stdout)
+    model = load_model(run / "model.wgfinn")
+    members = [simulate_runs(model.field(k), RUNS) for k in range(2)]
+    assert found["band_coverage"] == coverage(RUNS, [band(np.stack(pair)) for pair in zip(*members, strict=True)])
+    assert found["band_share"] == 0.9
+    assert found["per_state"] == json.loads(wgfinn("evaluate", run, "data.npz", "--json").stdout)["per_state"]
+    people = wgfinn("evaluate", run, "data.npz").stdout
+    assert "samples within the members' 90% band" in people
+    assert "without measurement noise: noisy samples fall outside of it" in people
+
+
 def test_evaluate_for_people(run):
     found = json.loads(wgfinn("evaluate", run, "data.npz", "--json").stdout)
     table = wgfinn("evaluate", run, "data.npz").stdout
@@ -176,3 +283,16 @@ def test_evaluate_other_states(run):
     save(Trajectories.from_arrays(np.ones((4, 2)), np.arange(4.0), names=["q", "v"]), "other.npz")
     with pytest.raises(InputError, match=r"other.npz: its states are q, v, but the model's are q, p, S"):
         wgfinn("evaluate", run, "other.npz", "--json")
+
+
+# ---------------------------------------------------------------------------------------------------- export
+
+
+@pytest.mark.parametrize("format", ["numpy", "stablehlo", "onnx"])
+def test_export(run, here, format):
+    """The files themselves are tested with the library; here: options, the served member, words."""
+    result = wgfinn("export", run, "--format", format, "--out", "served")
+    served = load_model(run / "model.wgfinn").manifest.served
+    assert result.stdout == f"served: {format}, member {served}, states q, p, S\n"
+    wgfinn("export", run, "--format", format, "--out", "other", "--member", 1 - served, "--dtype", "float64")
+    assert (here / "served").read_bytes() != (here / "other").read_bytes()

@@ -5,6 +5,7 @@ numpy float64. What does not: integration, known systems, test functions and any
 """
 
 from wgfinn.data.atomic import atomic_write
+from wgfinn.data.bands import SHARE, Band, band, coverage
 from wgfinn.data.files import load, load_start_states, save
 from wgfinn.data.gaps import stretches
 from wgfinn.data.noise import add_noise, estimate_noise, state_std
@@ -15,12 +16,16 @@ from wgfinn.data.split import split
 from wgfinn.data.trajectories import Run, Trajectories, as_trajectories
 
 __all__ = [
+    "SHARE",
+    "Band",
     "Run",
     "Scales",
     "Trajectories",
     "add_noise",
     "as_trajectories",
     "atomic_write",
+    "band",
+    "coverage",
     "cut",
     "estimate_noise",
     "evenly_spaced",

@@ -12,10 +12,14 @@
     ignored; rows of different runs may be mixed; blank rows are skipped. An empty cell (or `nan`) in the column of a
     state means "not measured". Noise levels have no place here.
 
-Both formats keep every float64 bit. A new format is a reader and a writer here and a row in each table.
+`.parquet`
+    Written only: the table of the CSV form. Needs pyarrow.
+
+All formats keep every float64 bit. A new format is a reader and a writer here and a row in each table.
 """
 
 import csv
+import importlib
 import os
 import re
 import zipfile
@@ -335,8 +339,31 @@ def _write_csv(trajectories: Trajectories, path: Path) -> None:
             writer.writerows([run.name, *("" if value != value else value for value in row)] for row in rows)
 
 
+# ------------------------------------------------------------------------------------------------ parquet
+
+
+def _write_parquet(trajectories: Trajectories, path: Path) -> None:
+    """The table of the CSV form: columns `run`, `time`, then one per state, its unit in brackets."""
+    try:
+        importlib.import_module("pyarrow")
+    except ImportError:
+        raise InputError(
+            "a Parquet file needs pyarrow, which is not installed: pip install 'wgfinn[parquet]'."
+        ) from None
+    headings = [_join_heading(name, unit) for name, unit in zip(trajectories.names, trajectories.units, strict=True)]
+    frames = [
+        pd.DataFrame({RUN_COLUMNS[0]: run.name, TIME_COLUMNS[0]: run.t, **dict(zip(headings, run.x.T, strict=True))})
+        for run in trajectories.runs
+    ]
+    pd.concat(frames, ignore_index=True).to_parquet(path, engine="pyarrow", index=False)
+
+
 READERS: dict[str, Callable[[Path], Trajectories]] = {".csv": _read_csv, ".npz": _read_npz}
-WRITERS: dict[str, Callable[[Trajectories, Path], None]] = {".csv": _write_csv, ".npz": _write_npz}
+WRITERS: dict[str, Callable[[Trajectories, Path], None]] = {
+    ".csv": _write_csv,
+    ".npz": _write_npz,
+    ".parquet": _write_parquet,
+}
 
 
 def load_start_states(path: str | os.PathLike[str], names: tuple[str, ...]) -> tuple[np.ndarray, list[str]]:

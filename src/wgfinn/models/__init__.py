@@ -5,27 +5,51 @@ A field maps one state to its velocity; it holds weights and nothing else (no da
 
 from wgfinn.models.brackets import AbstractBracket, FrictionBracket, PoissonBracket, annihilator
 from wgfinn.models.fields import AbstractField, GenericField, PlainField, RescaledField, parameter_count
+from wgfinn.models.known import (
+    KnownMatrix,
+    KnownOperator,
+    KnownPotential,
+    KnownSum,
+    Physics,
+    ProjectedPotential,
+    ScaledBracket,
+    ScaledPotential,
+)
 from wgfinn.models.mlp import MLP
+from wgfinn.models.physics import NO_FUNCTIONS, KnownFunctions, know, read_known, require_consistency
 from wgfinn.models.potentials import AbstractPotential, AffinePotential, NeuralPotential
 from wgfinn.models.spec import ModelSpec, build
 from wgfinn.models.weights import named_arrays, with_named_arrays
 
 __all__ = [
     "MLP",
+    "NO_FUNCTIONS",
     "AbstractBracket",
     "AbstractField",
     "AbstractPotential",
     "AffinePotential",
     "FrictionBracket",
     "GenericField",
+    "KnownFunctions",
+    "KnownMatrix",
+    "KnownOperator",
+    "KnownPotential",
+    "KnownSum",
     "ModelSpec",
     "NeuralPotential",
+    "Physics",
     "PlainField",
     "PoissonBracket",
+    "ProjectedPotential",
     "RescaledField",
+    "ScaledBracket",
+    "ScaledPotential",
     "annihilator",
     "build",
+    "know",
     "named_arrays",
     "parameter_count",
+    "read_known",
+    "require_consistency",
     "with_named_arrays",
 ]

@@ -43,9 +43,6 @@ def annihilator(
 class AbstractBracket(eqx.Module):
     """A state-dependent operator that sends `annihilated` to zero."""
 
-    generators: eqx.AbstractVar[Float[Array, "row state state"]]
-    core: eqx.AbstractVar[MLP]
-
     @abstractmethod
     def apply(self, x: States, annihilated: Gradient, vector: Gradient) -> States:
         """The operator at each state, applied to `vector`; gradients without batch axes hold at all states."""
@@ -55,7 +52,7 @@ class AbstractBracket(eqx.Module):
         """The operator at one state as a matrix, for inspection."""
 
 
-def _core_at(bracket: AbstractBracket, x: States) -> Float[Array, "row row *batch"]:
+def _core_at(bracket: "FrictionBracket", x: States) -> Float[Array, "row row *batch"]:
     rows = bracket.generators.shape[0]
     return bracket.core(x).reshape(rows, rows, *x.shape[1:])
 
@@ -70,7 +67,7 @@ def _parts(
     return generators, core
 
 
-def _times(matrix: Float[Array, "a b ..."], vector: Float[Array, "b ..."]) -> Float[Array, "a ..."]:
+def times(matrix: Float[Array, "a b ..."], vector: Float[Array, "b ..."]) -> Float[Array, "a ..."]:
     """Matrix times vector, each one for all states or one per state (trailing batch axes).
 
     Per state, a matrix this small is a few sums of products, entry by entry, that fuse into their
@@ -118,7 +115,7 @@ class PoissonBracket(AbstractBracket):
 
     def apply(self, x: States, annihilated: Gradient, vector: Gradient) -> States:
         rows = annihilator(self.generators, annihilated)
-        along = _times(rows, vector)
+        along = times(rows, vector)
         return _transposed_times(rows, _skew_times(self._upper(x), along))
 
     def matrix(self, x: State, annihilated: State) -> Matrix:
@@ -139,7 +136,7 @@ def _skew_times(upper: Float[Array, "pair *batch"], vector: Float[Array, "row ..
     if n_rows == 1:
         return jnp.zeros((1, *upper.shape[1:]), upper.dtype)
     if upper.ndim == 1 or n_rows > _LARGEST_UNROLLED:
-        return _times(_skew_matrix(upper, n_rows), vector)
+        return times(_skew_matrix(upper, n_rows), vector)
     vector = jnp.expand_dims(vector, tuple(range(vector.ndim, upper.ndim)))
     entries = jax.lax.split(upper, [1] * len(upper), axis=0)
     factors = jax.lax.split(vector, [1] * n_rows, axis=0)
@@ -168,8 +165,8 @@ class FrictionBracket(AbstractBracket):
         rows = annihilator(self.generators, annihilated)
         core = _core_at(self, x)
         # For skew A, (A g) . v = -(A v) . g: with a constant v (affine entropy) these rows are constant too.
-        along = -_times(annihilator(self.generators, vector), annihilated)
-        return _transposed_times(rows, _times(core, _transposed_times(core, along)))
+        along = -times(annihilator(self.generators, vector), annihilated)
+        return _transposed_times(rows, times(core, _transposed_times(core, along)))
 
     def matrix(self, x: State, annihilated: State) -> Matrix:
         factor = _core_at(self, x).T @ annihilator(self.generators, annihilated)

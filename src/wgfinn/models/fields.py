@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from wgfinn._errors import InputError
 from wgfinn._types import Array, Float, Matrix, State, States, Values
-from wgfinn.models.brackets import FrictionBracket, PoissonBracket
+from wgfinn.models.brackets import AbstractBracket
 from wgfinn.models.mlp import MLP
 from wgfinn.models.potentials import AbstractPotential
 
@@ -53,8 +53,8 @@ class GenericField(AbstractField):
 
     energy_potential: AbstractPotential
     entropy_potential: AbstractPotential
-    reversible: PoissonBracket
-    irreversible: FrictionBracket
+    reversible: AbstractBracket
+    irreversible: AbstractBracket
 
     def __call__(self, x: States) -> States:
         of_energy = self.energy_potential.gradient(x)

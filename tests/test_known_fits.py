@@ -1,0 +1,130 @@
+"""Fits with known physics: settings and Python agree, files hold no functions, and knowing helps."""
+
+import json
+import zipfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from small_fits import GENERIC, TRAINING, some_runs
+from wgfinn import WGFINN, InputError, systems
+from wgfinn._spec import parse
+from wgfinn.cli import app
+from wgfinn.data import save
+from wgfinn.fitting import FitSpec, ensemble, known_physics
+
+RUNS = some_runs()
+T, X = RUNS.stacked()
+SETTINGS = {"model": GENERIC, "training": TRAINING | {"steps": 5}}
+FORMS = {"entropy": {"sum": ["S"]}, "poisson": {"canonical": [["q", "p"]]}}
+
+
+def energy(x):
+    return x[0] ** 2 / 2 + x[1] ** 2 / 2 + x[2]
+
+
+@pytest.fixture(scope="module")
+def by_name():
+    return WGFINN(settings=SETTINGS, **FORMS).fit(RUNS)
+
+
+@pytest.fixture(scope="module")
+def by_function():
+    return WGFINN(settings=SETTINGS, energy=energy).fit(RUNS)
+
+
+def test_settings_and_python_give_the_same_model(by_name, tmp_path):
+    file = tmp_path / "known.toml"
+    file.write_text(
+        "[model]\nlayers = 2\nwidth = 4\nrows = 2\n"
+        'entropy = {sum = ["S"]}\npoisson = {canonical = [["q", "p"]]}\n'
+        "[training]\nsteps = 5\ncheck_every = 5\nlog_every = 10\nmembers = 2\n"
+    )
+    from_file = WGFINN(settings=file)
+    assert from_file.spec == by_name.spec
+    np.testing.assert_array_equal(from_file.fit(RUNS).predict(X), by_name.predict(X))
+
+
+def test_the_given_pieces_are_served(by_name, by_function):
+    np.testing.assert_allclose(by_name.entropy(X), X[..., 2], rtol=0, atol=1e-15)
+    canonical = np.broadcast_to([[0.0, 1, 0], [-1, 0, 0], [0, 0, 0]], (*X.shape, 3))
+    np.testing.assert_allclose(by_name.poisson(X), canonical, rtol=1e-15)
+    np.testing.assert_allclose(by_function.energy(X), jax.vmap(jax.vmap(energy))(jnp.asarray(X)), rtol=0, atol=1e-14)
+
+
+def test_forms_come_back_with_the_file(by_name, tmp_path):
+    by_name.save(tmp_path / "model.wgfinn")
+    loaded = WGFINN.load(tmp_path / "model.wgfinn")
+    assert loaded.model.manifest == by_name.model.manifest
+    assert jax.tree.structure(loaded.model.fields) == jax.tree.structure(by_name.model.fields)
+    np.testing.assert_array_equal(loaded.predict(X), by_name.predict(X))
+
+
+def test_functions_must_be_given_again(by_function, tmp_path):
+    path = tmp_path / "model.wgfinn"
+    by_function.save(path)
+    with pytest.raises(InputError, match=r"model.wgfinn: energy = 'function': .* WGFINN.load\(path, energy=...\)"):
+        WGFINN.load(path)
+    with pytest.raises(InputError, match=r"model.wgfinn: entropy was given as a function, .* entropy = 'neural'"):
+        WGFINN.load(path, energy=energy, entropy=energy)
+    loaded = WGFINN.load(path, energy=energy)
+    np.testing.assert_array_equal(loaded.predict(X), by_function.predict(X))
+    loaded.fit(RUNS)  # with the same function
+    with zipfile.ZipFile(path) as archive:
+        assert json.loads(archive.read("manifest.json"))["model"]["energy"] == "function"
+        assert {name.rsplit(".")[-1] for name in archive.namelist()} == {"json", "npy"}
+
+
+def test_commands_have_no_place_for_functions(by_function, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save(RUNS, "data.npz")
+    by_function.save("model.wgfinn")
+    (tmp_path / "known.toml").write_text('[model]\nenergy = "function"\n')
+    arguments = {
+        "evaluate": ["model.wgfinn", "data.npz"],
+        "fit": ["data.npz", "--config", "known.toml", "--out", "run"],
+    }
+    for command, rest in arguments.items():
+        with pytest.raises(InputError, match=r"energy = 'function': .* is a Python function, which no file holds"):
+            CliRunner().invoke(app, [command, *rest], catch_exceptions=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_nothing_is_written_for_pieces_that_do_not_fit(tmp_path):
+    wrong = WGFINN(settings=SETTINGS, entropy={"sum": ["q"]}, poisson={"canonical": [["q", "p"]]})
+    with pytest.raises(
+        InputError, match=r"L∇S .* must be zero, but misses it by 1 of its terms at a state of the data"
+    ):
+        wrong.fit(RUNS, folder=tmp_path / "run")
+    with pytest.raises(InputError, match="there is no state 'heat'; did you mean"):
+        WGFINN(settings=SETTINGS, entropy={"sum": ["heat"]}).fit(RUNS, folder=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_members_share_the_coordinates_of_what_is_known():
+    spec = parse(FitSpec, {"model": {**GENERIC, **FORMS}})
+    ours, others = ensemble(RUNS, spec), ensemble(some_runs(seed=1), spec)
+    with pytest.raises(
+        InputError, match=r"members with data of their own have coordinates of their own, .* 'physical'"
+    ):
+        known_physics(ours + others, spec)
+    physical = spec.model_copy(update={"coordinates": "physical"})
+    assert not known_physics(ours + others, physical).knows_nothing
+    assert known_physics(ours + others, parse(FitSpec, {"model": GENERIC})).knows_nothing
+
+
+def test_knowing_helps():
+    """MEASURE"""
+    system = systems.DampedOscillator(gamma=0.2)
+    train = systems.generate(system, trajectories=3, noise=0.02, seed=0).noisy
+    t, truth = systems.generate(system, trajectories=5, noise=0.0, seed=1).clean.stacked()
+    settings = {"model": {"layers": 2, "width": 8}, "training": {"steps": 1500}}
+
+    def error(**known):
+        predicted = WGFINN(settings=settings, **known).fit(train).simulate(truth[:, 0], t)
+        return np.sqrt(((predicted - truth) ** 2).sum(axis=1) / (truth**2).sum(axis=1)).mean()
+
+    assert error(energy=system.energy, **FORMS) < error() / 2
