@@ -52,6 +52,8 @@ class MemberManifest(Spec):
     loss: float | None
     """Best training loss over all data; None if it never was finite."""
     diverged_at: int | None = None
+    misfit: float | None = None
+    """On runs held out, in noise levels (1 is perfect); None if not judged, or not finite."""
 
 
 class DataManifest(Spec):
@@ -107,7 +109,8 @@ class Model:
     def field(self, index: int | None = None) -> AbstractField:
         """One member in physical coordinates and double precision; the served one if no index is given.
 
-        The served member is the one of lowest training loss: printed, plotted and simulated alike.
+        The served member is the one of lowest misfit on held-out runs, or of lowest training loss where none were:
+        printed, plotted and simulated alike.
         """
         index = self.manifest.served if index is None else index
         if not 0 <= index < self.n_members:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -22,7 +22,7 @@ from wgfinn._types import Array
 from wgfinn.artefact import Model, first_loss, load_model, save_model
 from wgfinn.data import SHARE, Trajectories, as_trajectories, band
 from wgfinn.export import DType, Format, export_model
-from wgfinn.fitting import FitSpec, fit
+from wgfinn.fitting import PAPER, FitSpec, fit
 from wgfinn.models import AbstractField, KnownFunctions, read_known
 from wgfinn.training import Observer
 
@@ -59,6 +59,8 @@ def make_spec(
 ) -> FitSpec:
     """A `FitSpec` from settings and the few options that everyone uses; an option given wins."""
     keys = read_settings(settings)
+    if (method or keys.get("method")) == "paper":
+        keys, method = _over(PAPER, {k: v for k, v in keys.items() if k != "method"}), None
     training = {k: v for k, v in {"members": members, "steps": steps, "seed": seed}.items() if v is not None}
     for name, options in (("training", training), ("model", model)):
         section = keys.get(name, {})
@@ -68,6 +70,12 @@ def make_spec(
         keys["method"] = method
     source = "settings" if settings is None or isinstance(settings, Mapping) else str(settings)
     return parse(FitSpec, keys, source)
+
+
+def _over(base: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `keys` laid over it, section by section."""
+    both = {k: v for k, v in keys.items() if isinstance(v, Mapping) and isinstance(base.get(k), Mapping)}
+    return {**base, **keys, **{k: {**base[k], **v} for k, v in both.items()}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,11 +94,13 @@ class EnsembleTrajectory:
 class _Estimator:
     """What both estimators share; they differ in the residual they make small."""
 
-    _method: ClassVar[Literal["weak", "strong"]]
+    _methods: ClassVar[tuple[str, ...]]
+    """The methods of `FitSpec` that this estimator learns by, its default first."""
 
     def __init__(
         self,
         *,
+        method: str | None = None,
         members: int | None = None,
         steps: int | None = None,
         seed: int | None = None,
@@ -100,14 +110,14 @@ class _Estimator:
         poisson: Known = None,
         friction: Known = None,
     ):
-        chosen = read_settings(settings).get("method", self._method)
-        if chosen != self._method:
+        chosen = method or read_settings(settings).get("method", self._methods[0])
+        if chosen not in self._methods:
             raise InputError(
-                f"settings: method = {chosen!r}, but {type(self).__name__} learns by the {self._method} form; "
-                "take WGFINN for 'weak', GFINN for 'strong', or leave the key out."
+                f"method = {chosen!r}, but {type(self).__name__} learns by {' or '.join(map(repr, self._methods))}; "
+                "take WGFINN for 'auto', 'weak' and 'paper', GFINN for 'strong', or leave the key out."
             )
         known, self._functions = read_known(energy=energy, entropy=entropy, poisson=poisson, friction=friction)
-        self.spec = make_spec(settings, method=self._method, members=members, steps=steps, seed=seed, model=known)
+        self.spec = make_spec(settings, method=chosen, members=members, steps=steps, seed=seed, model=known)
         self._model: Model | None = None
 
     @property
@@ -247,8 +257,8 @@ class _Estimator:
         with jax.enable_x64(True):
             model = load_model(Path(path), KnownFunctions(energy, entropy, poisson, friction))
         learnt = model.manifest.settings.get("method")
-        if learnt != cls._method:
-            other = {"weak": "WGFINN", "strong": "GFINN"}.get(str(learnt), str(learnt))
+        if learnt not in cls._methods:
+            other = "GFINN" if learnt == "strong" else "WGFINN"
             raise InputError(f"{path}: this model was learnt by {other}; load it with {other}.load.")
         estimator = cls(
             settings=model.manifest.settings, energy=energy, entropy=entropy, poisson=poisson, friction=friction
@@ -313,15 +323,17 @@ def _one_by_one(part: Callable, states: Array) -> Array:
 class WGFINN(_Estimator):
     """GENERIC dynamics by the weak form (the paper's WGFINNs): robust to noise.
 
-    `members` models are trained side by side and the one of lowest training loss is served. `energy`, `entropy`,
+    `method`: "auto" (default) learns by the weak form from several starts, refines the best on whole trajectories and
+    judges them on runs held out; "weak" is the weak form alone; "paper" the weak form with the paper's coordinates,
+    initialisation and optimiser. `members` models are kept and the best of them is served. `energy`, `entropy`,
     `poisson` and `friction` are what is known already (docs/known_physics.md). `settings` takes everything else, as
     nested keys or the path of a TOML file (see `FitSpec`).
     """
 
-    _method = "weak"
+    _methods = ("auto", "weak", "paper")
 
 
 class GFINN(_Estimator):
     """GENERIC dynamics by one-step predictions (GFINNs), the strong form: for clean data, and for comparison."""
 
-    _method = "strong"
+    _methods = ("strong",)

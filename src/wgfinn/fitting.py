@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,8 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import tomli_w
+from jaxtyping import Float64
 from pydantic import Field as Key
 
+from wgfinn import weak
 from wgfinn._errors import InputError
 from wgfinn._spec import Spec
 from wgfinn.artefact import (
@@ -24,7 +26,7 @@ from wgfinn.artefact import (
     serve_index,
     versions,
 )
-from wgfinn.data import Scales, Trajectories, atomic_write, cut, fair_length, state_std
+from wgfinn.data import Scales, Trajectories, atomic_write, cut, estimate_noise, fair_length, state_std
 from wgfinn.losses import (
     AbstractEquations,
     AttentionSpec,
@@ -47,7 +49,9 @@ from wgfinn.models import (
     know,
     require_consistency,
 )
+from wgfinn.refining import RefineSpec, misfit, refine
 from wgfinn.training import (
+    AbstractOptimiser,
     MemberSettings,
     Observer,
     OptimiserSpec,
@@ -60,35 +64,60 @@ from wgfinn.training import (
     graceful_interrupt,
     initial_state,
     load_checkpoint,
+    make_optimiser,
+    member,
     save_checkpoint,
     stack,
     take_apart,
     train,
 )
-from wgfinn.weak import SMALLEST_WIDTH, TestFunctionSpec
+from wgfinn.verdict import Verdict, judge
+from wgfinn.weak import TestFunctionSpec
 
 MODEL_FILE = "model.wgfinn"
 SETTINGS_FILE = "settings.toml"
 METRICS_FILE = "metrics.jsonl"
 CHECKPOINT_FILE = "checkpoint.npz"
+VERDICT_FILE = "verdict.json"
 
 _STATES_PER_STEP = 3200
 _STATES_TO_TRY = 200
+_FEWEST_TO_HOLD_OUT = 5
+_SMALLEST_NOISE = 1e-3
 
 
 class FitSpec(Spec):
     """All settings of a fit; each section belongs to one stage. The same keys serve Python and TOML."""
 
-    method: Literal["weak", "strong"] = Key(default="weak", description="residual of the weak form, or of one step")
+    method: Literal["auto", "weak", "strong"] = Key(
+        default="auto",
+        description="weak form, then refinement on trajectories; or the weak form alone; or that of one step",
+    )
     coordinates: Literal["standardised", "physical"] = Key(
         default="standardised", description="where the networks live; the structure is exact in physical coordinates"
     )
     weights: Weights = Key(default="inverse_std", description="state weights W of the loss (paper: inverse_std)")
     model: ModelSpec = ModelSpec()
-    test_functions: TestFunctionSpec | None = Key(default=None, description="none: a tenth of the shortest run wide")
+    test_functions: TestFunctionSpec | None = Key(default=None, description="none: from the data's noise")
     attention: AttentionSpec = AttentionSpec()
     optimiser: OptimiserSpec = OptimiserSpec()
     training: TrainingSpec = TrainingSpec()
+    refine: RefineSpec = RefineSpec()
+
+    @property
+    def total_steps(self) -> int:
+        """Optimiser steps of all stages."""
+        return self.training.steps + (self.refine.steps if self.method == "auto" else 0)
+
+
+PAPER: dict[str, Any] = {
+    "method": "weak",
+    "coordinates": "physical",
+    "model": {"initialisation": "paper", "layers": 5, "width": 30},
+    "optimiser": {"name": "adamw", "rate": 1e-3, "decay": 0.95, "decay_every": 1_000},
+    "training": {"steps": 60_000, "batch": "all", "members": 1},
+}
+"""The paper's weak form as settings (`method="paper"`); its tables differ from system to system (`studies/recipes`)."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +139,11 @@ class Trained:
     losses: tuple[float, ...]
     diverged_at: tuple[int | None, ...]
     steps_done: int
+    misfits: tuple[float | None, ...] = ()
+    """Of each member on held-out runs, in noise levels; empty where that was not asked for."""
+    served: int | None = None
+    """The member of lowest misfit; None: that of lowest loss."""
+    verdict: Verdict | None = None
 
 
 def ensemble(trajectories: Trajectories, spec: FitSpec) -> list[Member]:
@@ -119,21 +153,18 @@ def ensemble(trajectories: Trajectories, spec: FitSpec) -> list[Member]:
 
 
 def choose_test_functions(trajectories: Trajectories) -> TestFunctionSpec:
-    """The default for a data set: windows a tenth of the shortest run wide, within 10 to 100 samples.
-
-    Where values are missing, wide enough for gaps to be short against them.
-    """
+    """The default for a data set: as wide as its noise asks for (`weak.choice`), and wide enough for gaps in the data
+    to be short against a window."""
+    chosen, _ = weak.choose_test_functions(trajectories, estimate_noise(trajectories))
     shortest = min(len(run.t) for run in trajectories.runs)
-    width = min(100, max(min(shortest, 10), shortest // 10, SMALLEST_WIDTH))
-    width = max(width, min(shortest, width_over_gaps(trajectories)))
-    return TestFunctionSpec(width=width, degree=4, overlap=0.9)
+    return chosen.model_copy(update={"width": max(chosen.width, min(shortest, width_over_gaps(trajectories)))})
 
 
 def resolve(spec: FitSpec, trajectories: Trajectories) -> FitSpec:
     """`spec` with what depends on the data filled in."""
     chosen: dict[str, Any] = {}
     test_functions = spec.test_functions
-    if spec.method == "weak" and test_functions is None:
+    if spec.method != "strong" and test_functions is None:
         chosen["test_functions"] = test_functions = choose_test_functions(trajectories)
     if spec.training.batch == "auto":
         batch = choose_batch(spec.method, trajectories, test_functions)
@@ -146,7 +177,7 @@ def choose_batch(method: str, trajectories: Trajectories, test_functions: TestFu
     test_functions = test_functions or choose_test_functions(trajectories)
     longest = min(item_length(trajectories, test_functions.width), _STATES_PER_STEP)
     # A strong residual takes three evaluations one after another, for about twice the time.
-    return max(1, round(_STATES_PER_STEP / longest)) if method == "weak" else _STATES_PER_STEP // 6
+    return _STATES_PER_STEP // 6 if method == "strong" else max(1, round(_STATES_PER_STEP / longest))
 
 
 def item_length(trajectories: Trajectories, width: int) -> int:
@@ -206,8 +237,11 @@ def train_members(
     physics = known_physics(members, spec, functions)
     weights, structures = zip(*(_start(spec, n_states, m.seed, physics) for m in members), strict=True)
     settings = [MemberSettings.create(m.seed, m.optimiser, m.attention, dtype) for m in members]
-    states = stack([initial_state(w, s, n_states) for w, s in zip(weights, settings, strict=True)])
-    problems = [_problem(spec, m.trajectories, structures[0]) for m in (members if own_data else members[:1])]
+    optimiser = make_optimiser(members[0].optimiser, structures[0].shapes)
+    states = stack([initial_state(w, s, n_states, optimiser) for w, s in zip(weights, settings, strict=True)])
+    problems = [
+        _problem(spec, m.trajectories, structures[0], optimiser) for m in (members if own_data else members[:1])
+    ]
     problem = _stack_problems(problems) if own_data else problems[0]
     seconds = 0.0
     if resume:
@@ -254,7 +288,7 @@ def _check_physics(physics: Physics, spec: FitSpec, trajectories: Trajectories) 
         require_consistency(physics, trajectories.names, choose_scales(spec, trajectories), states[drawn])
 
 
-def _problem(spec: FitSpec, trajectories: Trajectories, structure: Structure) -> Problem:
+def _problem(spec: FitSpec, trajectories: Trajectories, structure: Structure, optimiser: AbstractOptimiser) -> Problem:
     scales = choose_scales(spec, trajectories)
     equations = make_equations(spec, rescale(trajectories, scales))
     std = state_std(trajectories) / scales.scale
@@ -265,6 +299,7 @@ def _problem(spec: FitSpec, trajectories: Trajectories, structure: Structure) ->
         weights=jnp.asarray(state_weights(std, spec.weights), spec.training.dtype),
         structure=structure,
         batch=None if batch == "all" or batch >= equations.n_items else batch,
+        optimiser=optimiser,
     )
 
 
@@ -307,20 +342,21 @@ def fit(
     model is what was best until then.
     """
     spec = resolve(spec, trajectories)
-    if spec.method == "weak" and spec.test_functions is not None:
+    if spec.test_functions is not None:
         # Before anything is written.
         require_windows(trajectories, spec.test_functions)
-    members = ensemble(trajectories, spec)
-    _check_physics(known_physics(members, spec, functions), spec, trajectories)
+    _check_physics(known_physics(ensemble(trajectories, spec), spec, functions), spec, trajectories)
     checkpoint = None
     if folder is not None:
         checkpoint = folder / CHECKPOINT_FILE
-        observe = _log_into(folder / METRICS_FILE, spec, observe, resume=resume)
+        observe = _log_into(folder, spec, observe, resume=resume)
         if not resume:
             checkpoint.unlink(missing_ok=True)
+            _refining(checkpoint).unlink(missing_ok=True)
             write_settings(folder, spec, trajectories, source)
-    trained = train_members(
-        members,
+    go = _train_staged if spec.method == "auto" else _train_at_once
+    learnt_from, members, trained = go(
+        trajectories,
         spec,
         functions=functions,
         observe=observe,
@@ -328,25 +364,171 @@ def fit(
         checkpoint_seconds=checkpoint_seconds,
         resume=resume,
     )
-    model = Model(trained.fields, _manifest(trajectories, spec, members, trained))
+    model = Model(trained.fields, _manifest(trajectories, learnt_from, spec, members, trained))
     if folder is not None:
         save_model(model, folder / MODEL_FILE)
+        if trained.verdict is not None:
+            with atomic_write(folder / VERDICT_FILE) as temporary:
+                temporary.write_text(json.dumps(trained.verdict.to_dict(), indent=1) + "\n")
     return model
 
 
-def _manifest(trajectories: Trajectories, spec: FitSpec, members: Sequence[Member], trained: Trained) -> Manifest:
+def _train_at_once(trajectories: Trajectories, spec: FitSpec, **options: Any):
+    """One stage: all members on all runs."""
+    members = ensemble(trajectories, spec)
+    return trajectories, members, train_members(members, spec, **options)
+
+
+def _train_staged(
+    trajectories: Trajectories,
+    spec: FitSpec,
+    *,
+    functions: KnownFunctions,
+    observe: Observer | None,
+    checkpoint: Path | None,
+    checkpoint_seconds: float,
+    resume: bool,
+) -> tuple[Trajectories, list[Member], Trained]:
+    """The weak form from several starts, refinement of the best on trajectories, a judgement on runs held out."""
+    train_runs, judged = hold_out(trajectories, spec.refine.held_out)
+    starts = max(spec.training.starts, spec.training.members)
+    weak_spec = spec.model_copy(
+        update={"method": "weak", "training": spec.training.model_copy(update={"members": starts})}
+    )
+    seconds = 0.0
+
+    def in_weak(record: Record) -> None:
+        nonlocal seconds
+        seconds = record.seconds
+        if observe is not None:
+            observe(replace(record, steps=spec.total_steps))
+
+    begun = ensemble(train_runs, weak_spec)
+    weak_trained = train_members(
+        begun,
+        weak_spec,
+        functions=functions,
+        observe=in_weak,
+        checkpoint=checkpoint,
+        checkpoint_seconds=checkpoint_seconds,
+        resume=resume,
+    )
+    best = np.argsort([loss if math.isfinite(loss) else math.inf for loss in weak_trained.losses], kind="stable")
+    kept = [int(i) for i in best[: spec.training.members]]
+    members = [begun[i] for i in kept]
+    fields = [member(weak_trained.fields, i) for i in kept]
+    losses = tuple(weak_trained.losses[i] for i in kept)
+    diverged = tuple(weak_trained.diverged_at[i] for i in kept)
+    scales = choose_scales(spec, train_runs)
+    noise = _noise_levels(trajectories) / scales.scale
+    scaled_judged = rescale(judged or train_runs, scales)
+    found = [misfit(field, scaled_judged, noise) for field in fields]
+    steps_done = weak_trained.steps_done
+    if steps_done >= spec.training.steps and spec.refine.steps > 0:
+
+        def in_refinement(record: Record) -> None:
+            if observe is not None:
+                observe(
+                    replace(
+                        record,
+                        step=record.step + spec.training.steps,
+                        steps=spec.total_steps,
+                        seconds=seconds + record.seconds,
+                        stage="refine",
+                    )
+                )
+
+        with graceful_interrupt() as should_stop:
+            refined = refine(
+                fields,
+                rescale(train_runs, scales),
+                noise,
+                spec.refine,
+                spec.training,
+                seeds=[m.seed for m in members],
+                names=[m.name for m in members],
+                observe=in_refinement,
+                checkpoint=None if checkpoint is None else _refining(checkpoint),
+                checkpoint_seconds=checkpoint_seconds,
+                should_stop=should_stop,
+            )
+        steps_done += refined.steps_done
+        # A stage that does not pay on runs it has not seen is undone, member by member.
+        after = [misfit(field, scaled_judged, noise) for field in refined.fields]
+        paid = [b.mean < a.mean for a, b in zip(found, after, strict=True)]
+        fields = [b if ok else a for a, b, ok in zip(fields, refined.fields, paid, strict=True)]
+        found = [b if ok else a for a, b, ok in zip(found, after, paid, strict=True)]
+    served = int(np.argmin([m.mean for m in found]))
+    return (
+        train_runs,
+        members,
+        Trained(
+            fields=stack(fields),
+            losses=losses,
+            diverged_at=diverged,
+            steps_done=steps_done,
+            misfits=tuple(m.mean if math.isfinite(m.mean) else None for m in found),
+            served=served,
+            verdict=judge(found[served], scaled_judged, noise, held_out=judged is not None),
+        ),
+    )
+
+
+def hold_out(trajectories: Trajectories, part: float) -> tuple[Trajectories, Trajectories | None]:
+    """Runs to learn from and runs to judge by, drawn once and for all; none of the latter from fewer than five."""
+    n = len(trajectories)
+    count = max(1, round(part * n)) if n >= _FEWEST_TO_HOLD_OUT and part > 0 else 0
+    order = np.random.default_rng(0).permutation(n)
+    if count == 0:
+        return trajectories, None
+    return trajectories.subset(np.sort(order[count:])), trajectories.subset(np.sort(order[:count]))
+
+
+def _noise_levels(trajectories: Trajectories) -> Float64[np.ndarray, " state"]:
+    """The noise of each state, no smaller than what a field may miss of clean data."""
+    spread = state_std(trajectories)
+    spread = np.where(spread > 0, spread, 1.0)
+    return np.fmax(estimate_noise(trajectories), _SMALLEST_NOISE * spread)
+
+
+def _refining(checkpoint: Path) -> Path:
+    """The checkpoint of the second stage, beside that of the first."""
+    return checkpoint.with_name(f"refine_{checkpoint.name}")
+
+
+def steps_reached(folder: Path) -> int:
+    """The step that the checkpoints in a run's folder have reached, over all stages."""
+    checkpoint = folder / CHECKPOINT_FILE
+    second = _refining(checkpoint)
+    return checkpoint_step(checkpoint) + (checkpoint_step(second) if second.exists() else 0)
+
+
+def _manifest(
+    trajectories: Trajectories,
+    learnt_from: Trajectories,
+    spec: FitSpec,
+    members: Sequence[Member],
+    trained: Trained,
+) -> Manifest:
+    """`learnt_from` are the runs whose coordinates the networks live in."""
     reports = tuple(
-        MemberManifest(name=m.name, seed=m.seed, loss=loss if math.isfinite(loss) else None, diverged_at=diverged)
-        for m, loss, diverged in zip(members, trained.losses, trained.diverged_at, strict=True)
+        MemberManifest(
+            name=m.name,
+            seed=m.seed,
+            loss=loss if math.isfinite(loss) else None,
+            diverged_at=diverged,
+            misfit=trained.misfits[i] if trained.misfits else None,
+        )
+        for i, (m, loss, diverged) in enumerate(zip(members, trained.losses, trained.diverged_at, strict=True))
     )
     return Manifest(
         model=spec.model,
         names=trajectories.names,
         units=trajectories.units,
-        scales=choose_scales(spec, trajectories).to_dict(),
+        scales=choose_scales(spec, learnt_from).to_dict(),
         dtype=spec.training.dtype,
         members=reports,
-        served=serve_index(list(trained.losses)),
+        served=serve_index(list(trained.losses)) if trained.served is None else trained.served,
         steps_done=trained.steps_done,
         settings=spec.model_dump(mode="json", exclude_none=True),
         data=describe_data(trajectories),
@@ -366,9 +548,10 @@ def write_settings(folder: Path, spec: FitSpec, trajectories: Trajectories, sour
         temporary.write_text(tomli_w.dumps(content))
 
 
-def _log_into(path: Path, spec: FitSpec, observe: Observer | None, *, resume: bool) -> Observer:
-    """An observer that appends each due record to `path` and passes every record on."""
-    done = _records_until_checkpoint(path) if resume else []
+def _log_into(folder: Path, spec: FitSpec, observe: Observer | None, *, resume: bool) -> Observer:
+    """An observer that appends each due record to the folder's metrics and passes every record on."""
+    path = folder / METRICS_FILE
+    done = _records_until_checkpoint(folder) if resume else []
     with atomic_write(path) as temporary:
         temporary.write_text("".join(json.dumps(r) + "\n" for r in done))
     last_logged = done[-1]["step"] if done else 0
@@ -386,11 +569,12 @@ def _log_into(path: Path, spec: FitSpec, observe: Observer | None, *, resume: bo
     return log
 
 
-def _records_until_checkpoint(path: Path) -> list[dict[str, Any]]:
+def _records_until_checkpoint(folder: Path) -> list[dict[str, Any]]:
     """The records already written that the checkpoint beside them has reached."""
+    path = folder / METRICS_FILE
     if not path.exists():
         return []
-    step = checkpoint_step(path.with_name(CHECKPOINT_FILE))
+    step = steps_reached(folder)
     # Only whole lines: a process killed while it wrote leaves a part of one, which lies behind the checkpoint.
     records = [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
     return [r for r in records if r["step"] <= step]

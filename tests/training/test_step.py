@@ -10,7 +10,8 @@ from wgfinn.data import Trajectories
 from wgfinn.losses import AbstractEquations, AttentionSpec, StrongEquations, WeakEquations, attention
 from wgfinn.models import ModelSpec, build
 from wgfinn.training.spec import OptimiserSpec
-from wgfinn.training.state import MemberSettings, Problem, member, stack
+from wgfinn.training.problem import Problem
+from wgfinn.training.state import MemberSettings, member, stack
 from wgfinn.training.step import adamw, advance, check, initial_state, learning_rate, train_step
 from wgfinn.training.structure import take_apart
 from wgfinn.weak import TestFunctionSpec

@@ -1,5 +1,6 @@
 """`wgfinn fit` and `wgfinn resume`."""
 
+import json
 import tomllib
 from enum import StrEnum
 from pathlib import Path
@@ -15,12 +16,13 @@ from wgfinn.cli.app import Data, Json, app, messages, output, print_json
 from wgfinn.cli.progress import fit_summary, training_bar
 from wgfinn.data import Trajectories, load
 from wgfinn.estimator import make_spec
-from wgfinn.fitting import CHECKPOINT_FILE, MODEL_FILE, SETTINGS_FILE, FitSpec, fit
-from wgfinn.training import checkpoint_step
+from wgfinn.fitting import CHECKPOINT_FILE, MODEL_FILE, SETTINGS_FILE, VERDICT_FILE, FitSpec, fit, steps_reached
 
 
 class Method(StrEnum):
+    auto = "auto"
     weak = "weak"
+    paper = "paper"
     strong = "strong"
 
 
@@ -28,7 +30,12 @@ class Method(StrEnum):
 def fit_command(
     data: Data,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for model, settings, metrics and checkpoints.")],
-    method: Annotated[Method | None, typer.Option(help="Weak form (robust to noise), or one-step predictions.")] = None,
+    method: Annotated[
+        Method | None,
+        typer.Option(
+            help="Weak form, then trajectories (auto); the weak form alone; the paper's; one-step predictions."
+        ),
+    ] = None,
     members: Annotated[int | None, typer.Option(help="Models in the ensemble, trained side by side.")] = None,
     steps: Annotated[int | None, typer.Option(help="Optimiser steps.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the first member.")] = None,
@@ -91,9 +98,9 @@ def _fit(
     *,
     resume: bool,
 ) -> None:
-    done = checkpoint_step(folder / CHECKPOINT_FILE) if resume else 0
-    title = f"{spec.method} form, {spec.training.members} member{'s' if spec.training.members > 1 else ''}"
-    with jax.enable_x64(True), training_bar(messages, title, spec.training.steps, done) as observe:
+    done = steps_reached(folder) if resume else 0
+    title = f"{spec.method}, {spec.training.members} member{'s' if spec.training.members > 1 else ''}"
+    with jax.enable_x64(True), training_bar(messages, title, spec.total_steps, done) as observe:
         model = fit(
             trajectories,
             spec,
@@ -107,7 +114,9 @@ def _fit(
 
 
 def _report(model: Model, spec: FitSpec, folder: Path, as_json: bool) -> None:
-    lines = fit_summary(model, spec.training.steps)
+    lines = fit_summary(model, spec.total_steps)
+    told = folder / VERDICT_FILE
+    verdict = json.loads(told.read_text()) if told.exists() else None
     if as_json:
         manifest = model.manifest
         print_json(
@@ -116,9 +125,12 @@ def _report(model: Model, spec: FitSpec, folder: Path, as_json: bool) -> None:
                 "served": manifest.served,
                 "steps_done": manifest.steps_done,
                 "members": [m.model_dump() for m in manifest.members],
+                "verdict": verdict,
             }
         )
         return
+    if verdict is not None:
+        lines = [verdict["headline"], *verdict["lines"], *lines]
     for line in lines:
         output.print(line, markup=False)
     output.print(f"model: {folder / MODEL_FILE}", markup=False)

@@ -172,9 +172,9 @@ def evaluate(
 ) -> None:
     """Compare a model's rollouts with trajectories, and check its thermodynamics.
 
-    Each run is predicted from its first complete state alone. The error is the paper's: relative l2 in time, mean over runs and
-    states (give clean runs: from a noisy first state even a perfect model misses). Energy drift and entropy increments
-    are in units of their natural variation over the data. With several members, the share of samples within their
+    Each run is predicted from its first complete state alone. The error is the paper's: relative l2 in time, mean
+    over runs and states (give clean runs: from a noisy first state even a perfect model misses). Energy drift and
+    entropy increments are in units of their natural variation over the data. With several members, the share of samples within their
     band is given for each state; the band knows nothing of measurement noise, so noisy samples fall outside of it even
     where the model is right.
     """

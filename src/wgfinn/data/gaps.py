@@ -27,9 +27,7 @@ def stretches(run: Run, longest: float) -> tuple[Run, ...]:
         return ()
     breaks = np.flatnonzero((np.diff(rows) > 1) | (np.diff(run.t[rows]) > limit)) + 1
     parts = [part for part in np.split(rows, breaks) if len(part) > 1]
-    return tuple(
-        Run(run.t[part], x[part], run.name, None if sigma is None else sigma[part]) for part in parts
-    )
+    return tuple(Run(run.t[part], x[part], run.name, None if sigma is None else sigma[part]) for part in parts)
 
 
 def _fill(

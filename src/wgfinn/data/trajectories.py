@@ -55,9 +55,7 @@ class Run:
         # One NaN for all: its spare bits must not tell two equal records apart.
         object.__setattr__(self, "x", _frozen(np.where(measured, states, np.nan)[rows]))
         object.__setattr__(self, "name", name)
-        object.__setattr__(
-            self, "sigma", None if levels is None else _frozen(np.where(measured, levels, np.nan)[rows])
-        )
+        object.__setattr__(self, "sigma", None if levels is None else _frozen(np.where(measured, levels, np.nan)[rows]))
 
     def __repr__(self) -> str:
         return (

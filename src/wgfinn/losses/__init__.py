@@ -8,6 +8,7 @@ from wgfinn.losses.residuals import (
     weak_residual,
 )
 from wgfinn.losses.scattered import ScatteredWeakEquations, is_regular, require_windows, width_over_gaps
+from wgfinn.losses.shooting import FieldAndStarts, ShootingEquations, Shots, fresh_starts, make_shots, run_misfits
 from wgfinn.losses.weighting import (
     AttentionSpec,
     Weights,
@@ -20,14 +21,20 @@ from wgfinn.losses.weighting import (
 __all__ = [
     "AbstractEquations",
     "AttentionSpec",
+    "FieldAndStarts",
     "ScatteredWeakEquations",
+    "ShootingEquations",
+    "Shots",
     "StrongEquations",
     "WeakEquations",
     "Weights",
     "attention",
+    "fresh_starts",
     "is_regular",
+    "make_shots",
     "mean_over_equations",
     "require_windows",
+    "run_misfits",
     "state_weights",
     "strong_residual",
     "weak_residual",

@@ -50,8 +50,8 @@ class AbstractEquations(eqx.Module):
         """Residuals of the items drawn (indices), or of all."""
 
     @abstractmethod
-    def mask(self, items: Items = None) -> Float[Array, "1 *equation"] | None:
-        """One where an equation exists, zero where it is padding; None when all exist."""
+    def mask(self, items: Items = None) -> Float[Array, "#state *equation"] | None:
+        """One where an equation exists, zero where it is padding; for all states or each; None when all exist."""
 
 
 class WeakEquations(AbstractEquations):

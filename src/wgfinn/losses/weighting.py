@@ -31,17 +31,17 @@ def state_weights(std: Float[np.ndarray, " state"], kind: Weights) -> Float[np.n
 
 
 def mean_over_equations(
-    values: Float[Array, "state *equation"], mask: Float[Array, "1 *equation"] | None
+    values: Float[Array, "state *equation"], mask: Float[Array, "#state *equation"] | None
 ) -> Float[Array, " state"]:
     """The mean over all equations that exist, per state."""
     axes = tuple(range(1, values.ndim))
     if mask is None:
         return values.mean(axis=axes)
-    return (values * mask).sum(axis=axes) / mask.sum()
+    return (values * mask).sum(axis=axes) / jnp.maximum(mask.sum(axis=axes), 1)
 
 
 def weighted_loss(
-    residual: Float[Array, "state *equation"], weights: State, mask: Float[Array, "1 *equation"] | None = None
+    residual: Float[Array, "state *equation"], weights: State, mask: Float[Array, "#state *equation"] | None = None
 ) -> Scalar:
     r"""$\frac{1}{d} \sum_i w_i \langle r_i^2 \rangle$: the mean of $\|r\|_W^2 / d$ over all equations."""
     return (weights * mean_over_equations(residual**2, mask)).mean()
@@ -53,7 +53,7 @@ def attention(
     weights: State,
     rate: float | Scalar,
     decay: float | Scalar,
-    mask: Float[Array, "1 *equation"] | None = None,
+    mask: Float[Array, "#state *equation"] | None = None,
 ) -> State:
     r"""$\lambda^k = \gamma \lambda^{k-1} + \eta^* \sqrt{W} e / \|\sqrt{W} e\|_\infty$, $e$ the mean of $|r|$."""
     size = jnp.sqrt(weights) * mean_over_equations(jnp.abs(residual), mask)

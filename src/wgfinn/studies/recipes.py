@@ -39,7 +39,7 @@ class Row(Spec):
     @property
     def optimiser(self) -> OptimiserSpec:
         return OptimiserSpec(
-            rate=self.rate, decay=self.decay, decay_every=self.decay_every, weight_decay=self.weight_decay
+            name="adamw", rate=self.rate, decay=self.decay, decay_every=self.decay_every, weight_decay=self.weight_decay
         )
 
     @property

@@ -3,18 +3,23 @@
 from wgfinn.training.checkpoint import checkpoint_step, load_checkpoint, save_checkpoint
 from wgfinn.training.interrupt import graceful_interrupt
 from wgfinn.training.loop import MemberRecord, Observer, Record, train
+from wgfinn.training.optimisers import AbstractOptimiser, AdamW, Soap, learning_rate, make_optimiser
+from wgfinn.training.problem import Problem
 from wgfinn.training.spec import OptimiserSpec, TrainingSpec
-from wgfinn.training.state import MemberSettings, Problem, StepInfo, TrainState, member, stack
-from wgfinn.training.step import advance, initial_state, learning_rate, train_step
+from wgfinn.training.state import MemberSettings, StepInfo, TrainState, member, stack
+from wgfinn.training.step import advance, initial_state, train_step
 from wgfinn.training.structure import Structure, take_apart
 
 __all__ = [
+    "AbstractOptimiser",
+    "AdamW",
     "MemberRecord",
     "MemberSettings",
     "Observer",
     "OptimiserSpec",
     "Problem",
     "Record",
+    "Soap",
     "StepInfo",
     "Structure",
     "TrainState",
@@ -25,6 +30,7 @@ __all__ = [
     "initial_state",
     "learning_rate",
     "load_checkpoint",
+    "make_optimiser",
     "member",
     "save_checkpoint",
     "stack",

@@ -13,8 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from wgfinn.training.problem import Problem
 from wgfinn.training.spec import TrainingSpec
-from wgfinn.training.state import MemberSettings, Problem, StepInfo, TrainState
+from wgfinn.training.state import MemberSettings, StepInfo, TrainState
 from wgfinn.training.step import advance
 
 _CHUNK_SECONDS = 0.5
@@ -41,9 +42,11 @@ class Record:
     steps: int
     seconds: float
     members: tuple[MemberRecord, ...]
+    stage: str = "train"
 
     def to_dict(self) -> dict[str, Any]:
         return {
+            "stage": self.stage,
             "step": self.step,
             "seconds": round(self.seconds, 3),
             "members": [vars(m) | {"residual": list(m.residual)} for m in self.members],

@@ -8,23 +8,25 @@ from wgfinn._spec import Spec
 
 
 class OptimiserSpec(Spec):
-    """AdamW with a staircase schedule: every `decay_every` steps the rate is multiplied by `decay`."""
+    """The optimiser and its staircase schedule: every `decay_every` steps the rate is multiplied by `decay`."""
 
+    name: Literal["adamw", "soap"] = Key(default="soap", description="SOAP, or the paper's AdamW")
     rate: float = Key(default=1e-2, gt=0, description="first learning rate")
     decay: float = Key(default=0.8, gt=0, le=1, description="factor at each stair")
-    decay_every: int = Key(default=500, ge=1, description="steps from one stair to the next")
-    weight_decay: float = Key(default=0.0, ge=0, description="AdamW's decoupled weight decay")
+    decay_every: int = Key(default=200, ge=1, description="steps from one stair to the next")
+    weight_decay: float = Key(default=0.0, ge=0, description="decoupled weight decay")
 
 
 class TrainingSpec(Spec):
     """Length and arithmetic of a training."""
 
-    steps: int = Key(default=10_000, ge=1, description="optimiser steps")
+    steps: int = Key(default=2_500, ge=1, description="optimiser steps")
     batch: Annotated[int, Key(ge=1)] | Literal["auto", "all"] = Key(
         default="auto", description="runs (weak) or pairs of samples (strong) a step; auto: about 3,200 samples"
     )
     check_every: int = Key(default=100, ge=1, description="steps between two looks at the loss over all data")
     log_every: int = Key(default=500, ge=1, description="steps between two records in metrics.jsonl")
-    members: int = Key(default=1, ge=1, description="models of the ensemble, seeds `seed`, `seed` + 1, ...")
+    members: int = Key(default=2, ge=1, description="models of the ensemble, seeds `seed`, `seed` + 1, ...")
+    starts: int = Key(default=4, ge=1, description="method auto: weak trainings of which the best become members")
     seed: int = Key(default=0, ge=0, le=2**31 - 1, description="seed of the first member")
     dtype: Literal["float32", "float64"] = Key(default="float32", description="arithmetic of the training")

@@ -10,9 +10,8 @@ import optax
 from jaxtyping import Int, UInt
 
 from wgfinn._types import Array, Float, Scalar, State
-from wgfinn.losses import AbstractEquations, AttentionSpec
+from wgfinn.losses import AttentionSpec
 from wgfinn.training.spec import OptimiserSpec
-from wgfinn.training.structure import Structure
 
 T = TypeVar("T")
 
@@ -42,18 +41,6 @@ class MemberSettings(eqx.Module):
             attention_rate=number(attention.rate),
             attention_decay=number(attention.decay),
         )
-
-
-class Problem(eqx.Module):
-    """What is to be minimised: the equations, the state weights, and how many items a step draws.
-
-    `structure` makes a field of a member's vector of weights.
-    """
-
-    equations: AbstractEquations
-    weights: State
-    structure: Structure
-    batch: int | None = eqx.field(static=True)
 
 
 class TrainState(eqx.Module):

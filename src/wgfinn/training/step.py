@@ -3,35 +3,26 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import optax
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 
 from wgfinn._types import Float, Scalar
 from wgfinn.losses import attention, mean_over_equations, weighted_loss
-from wgfinn.training.state import MemberSettings, Problem, StepInfo, TrainState
+from wgfinn.training.optimisers import REFRESH_EVERY, AbstractOptimiser, AdamW, learning_rate
+from wgfinn.training.problem import Problem
+from wgfinn.training.state import MemberSettings, StepInfo, TrainState
 
 
-def learning_rate(settings: MemberSettings, step: Int[Array, ""]) -> Scalar:
-    """The staircase: rate * decay ** floor(step / decay_every)."""
-    stairs = (step // settings.decay_every).astype(settings.rate.dtype)
-    return settings.rate * settings.decay**stairs
-
-
-def adamw(settings: MemberSettings) -> optax.GradientTransformation:
-    """AdamW whose numbers are values of the program, so that members may differ in them."""
-    return optax.chain(
-        optax.scale_by_adam(),
-        optax.add_decayed_weights(settings.weight_decay),  # pyright: ignore[reportArgumentType]
-        optax.scale_by_learning_rate(lambda count: learning_rate(settings, jnp.asarray(count))),
-    )
-
-
-def initial_state(weights: Float[Array, " weight"], settings: MemberSettings, n_states: int) -> TrainState:
+def initial_state(
+    weights: Float[Array, " weight"],
+    settings: MemberSettings,
+    n_states: int,
+    optimiser: AbstractOptimiser = AdamW(),  # noqa: B008
+) -> TrainState:
     """One member before its first step."""
     dtype = settings.rate.dtype
     return TrainState(
         weights=weights,
-        optimiser=adamw(settings).init(weights),
+        optimiser=optimiser.init(weights, settings),
         multiplier=jnp.ones(n_states, dtype),
         step=jnp.zeros((), jnp.int32),
         best=jnp.copy(weights),
@@ -40,10 +31,13 @@ def initial_state(weights: Float[Array, " weight"], settings: MemberSettings, n_
     )
 
 
-def train_step(state: TrainState, settings: MemberSettings, problem: Problem) -> tuple[TrainState, Scalar]:
-    """One State-RBA update and one AdamW step (paper, section 3.1); also the gradient's norm.
+def train_step(
+    state: TrainState, settings: MemberSettings, problem: Problem, refresh: Bool[Array, ""] | bool = True
+) -> tuple[TrainState, Scalar]:
+    """One State-RBA update and one step of the optimiser (paper, section 3.1); also the gradient's norm.
 
-    The multiplier is renewed from the residual at the present weights and then weighs that residual.
+    The multiplier is renewed from the residual at the present weights and then weighs that residual. `refresh`: time
+    for the optimiser's rare work, one value for all members, so that the others' steps do not pay for it.
     """
     items = _draw_items(settings.seed, state.step, problem)
     mask = problem.equations.mask(items)
@@ -61,9 +55,11 @@ def train_step(state: TrainState, settings: MemberSettings, problem: Problem) ->
         return weighted_loss(residual, problem.weights * multiplier, mask), multiplier
 
     gradient, multiplier = jax.grad(loss, has_aux=True)(state.weights)
-    update, optimiser = adamw(settings).update(gradient, state.optimiser, state.weights)
+    weights, optimiser = problem.optimiser.update(
+        gradient, state.optimiser, state.weights, settings, state.step, refresh
+    )
     state = TrainState(
-        weights=jnp.asarray(optax.apply_updates(state.weights, update)),
+        weights=weights,
         optimiser=optimiser,
         multiplier=multiplier,
         step=state.step + 1,
@@ -112,11 +108,11 @@ def check(
 def _one_interval(
     state: TrainState, settings: MemberSettings, problem: Problem, interval: int
 ) -> tuple[TrainState, StepInfo]:
-    def body(carry, _):
-        return train_step(carry[0], settings, problem), None
+    def body(carry, index):
+        return train_step(carry[0], settings, problem, index % REFRESH_EVERY == 0), None
 
     no_norm = jnp.zeros((), settings.rate.dtype)
-    (state, norm), _ = jax.lax.scan(body, (state, no_norm), length=interval)
+    (state, norm), _ = jax.lax.scan(body, (state, no_norm), jnp.arange(interval))
     return check(state, settings, problem, norm)
 
 

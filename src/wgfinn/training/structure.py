@@ -12,23 +12,23 @@ import jax
 import jax.numpy as jnp
 
 from wgfinn._types import Array, Float
-from wgfinn.models import AbstractField
 
 
 class Structure(eqx.Module):
-    """Everything of a field but its trainable numbers; `field(vector)` puts the two together."""
+    """Everything of a field (or of a field and what is learnt beside it) but its trainable numbers;
+    `field(vector)` puts the two together."""
 
-    rest: AbstractField
+    rest: eqx.Module
     treedef: Any = eqx.field(static=True)
     shapes: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
-    def field(self, vector: Float[Array, " weight"]) -> AbstractField:
+    def field(self, vector: Float[Array, " weight"]) -> Any:
         pieces = jax.lax.split(vector, [math.prod(shape) for shape in self.shapes])
         leaves = [piece.reshape(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
         return eqx.combine(jax.tree.unflatten(self.treedef, leaves), self.rest)
 
 
-def take_apart(field: AbstractField, dtype: str) -> tuple[Float[Array, " weight"], Structure]:
+def take_apart(field: eqx.Module, dtype: str) -> tuple[Float[Array, " weight"], Structure]:
     """The trainable numbers of a field as one vector of type `dtype`, and the rest."""
     weights, rest = eqx.partition(field, eqx.is_inexact_array)
     leaves, treedef = jax.tree.flatten(weights)

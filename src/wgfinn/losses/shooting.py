@@ -1,0 +1,223 @@
+r"""Trajectories against measurements: multiple shooting with free initial states.
+
+Runs are divided into short windows. Each window starts from a state of its own, free to move, is integrated to its end,
+and must meet the measurements on its way and the next window's start at its end:
+
+$$ \frac{x_w(t_k) - y_k}{\sigma_k} \quad\text{and}\quad \sqrt{\rho}\, \frac{x_w(t_{\rm end}) - x_{w+1,0}}{\sigma}. $$
+
+With a large continuity $\rho$ the windows of a run join to one trajectory, and what is minimised is its likelihood
+under Gaussian noise; with free starts it is well behaved even from a poor field, and all windows run side by side.
+No noisy state enters the field, unlike in the weak and strong form.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float as Real
+from jaxtyping import Float64
+
+from wgfinn._types import Array, Field, Float, States
+from wgfinn.data import Run, Trajectories, cut
+from wgfinn.integrate import step
+from wgfinn.losses.residuals import AbstractEquations, Items
+from wgfinn.models import AbstractField
+
+# A gap is crossed by steps no longer than this many median steps of its run.
+_LONGEST_STEP = 1.5
+# Samples on either side of a window's start that its first guess is smoothed over.
+_SMOOTHED_OVER = 7
+# Starts are counted in this many noise levels: their steps are then larger than those of the weights.
+_START_UNIT = 30.0
+
+
+class FieldAndStarts(eqx.Module):
+    """What shooting learns: the field, and the displacement of every window's start."""
+
+    field: AbstractField
+    starts: Float[Array, "state traj window"]
+
+    def __call__(self, x: States) -> States:
+        return self.field(x)
+
+
+class Shots(eqx.Module):
+    """Runs in windows, padded: a step of length zero stays where it is, a weight of zero counts nothing."""
+
+    measured: Float[Array, "time state traj window"]
+    weight: Float[Array, "time state traj window"]
+    """One over the noise level; zero where nothing was measured."""
+    steps: Float[Array, "step traj window"]
+    first: Float[Array, "state traj window"]
+    """A smoothed guess of every window's first state."""
+    noise: Float[Array, "state 1 1"]
+    joined: Float[Array, "traj border"]
+    """One where a window has a successor in its run."""
+
+    @property
+    def n_runs(self) -> int:
+        return self.first.shape[1]
+
+
+def make_shots(
+    trajectories: Trajectories, noise: Float64[np.ndarray, " state"], *, window: int | None, longest: int, dtype: str
+) -> Shots:
+    """Windows of `window` steps (whole runs if None) of runs cut into parts of at most `longest` samples."""
+    runs = [_with_gaps_divided(run) for run in cut(trajectories, longest, shared=1).runs]
+    longest = max(len(run[0]) for run in runs)
+    length = longest - 1 if window is None else min(window, longest - 1)
+    n_windows = -(-(longest - 1) // length)
+    d = trajectories.n_states
+    measured = np.zeros((length + 1, d, len(runs), n_windows))
+    weight = np.zeros_like(measured)
+    steps = np.zeros((length, len(runs), n_windows))
+    first = np.zeros((d, len(runs), n_windows))
+    joined = np.zeros((len(runs), n_windows - 1))
+    for r, (t, x, sigma) in enumerate(runs):
+        inverse = np.where(np.isnan(x), 0.0, 1 / (noise if sigma is None else np.fmax(sigma, 0.1 * noise)))
+        filled = np.where(np.isnan(x), 0.0, x)
+        for w in range(n_windows):
+            begin, end = min(w * length, len(t) - 1), min((w + 1) * length, len(t) - 1)
+            n = end - begin
+            measured[: n + 1, :, r, w], weight[: n + 1, :, r, w] = filled[begin : end + 1], inverse[begin : end + 1]
+            steps[:n, r, w] = np.diff(t[begin : end + 1])
+            first[:, r, w] = _smoothed(t, x, begin)
+            if w > 0:
+                # The sample that two windows share counts once, at the end of the earlier one.
+                weight[0, :, r, w] = 0.0
+                weight[1:, :, r, w] *= n > 0
+                joined[r, w - 1] = n > 0
+    return Shots(*(jnp.asarray(a, dtype) for a in (measured, weight, steps, first, noise[:, None, None], joined)))
+
+
+def shoot(field: Field, first: Float[Array, "state *batch"], steps: Float[Array, "step *batch"]):
+    """The states at all times of all windows, `(time, state, *batch)`: one step of the scheme per sample."""
+    shape = first.shape
+
+    def advance(x: Array, dt: Array) -> tuple[Array, Array]:
+        x = step(field, x, dt)
+        return x, x
+
+    _, later = jax.lax.scan(advance, first.reshape(shape[0], -1), steps.reshape(len(steps), 1, -1))
+    return jnp.concatenate([first[None], later.reshape(-1, *shape)])
+
+
+class ShootingEquations(AbstractEquations):
+    """Residuals of multiple shooting, in noise levels: an item is a run with all its windows."""
+
+    shots: Shots
+    continuity: Float[Array, ""]
+    n_items: int = eqx.field(static=True)
+
+    def __init__(self, shots: Shots, continuity: float):
+        self.shots = shots
+        self.continuity = jnp.asarray(continuity, shots.first.dtype)
+        self.n_items = shots.n_runs
+
+    def residual(self, field: Field, items: Items = None) -> Float[Array, "state traj window equation"]:
+        """The samples of each window, and last the gap to the next window. `field` is a `FieldAndStarts`."""
+        assert isinstance(field, FieldAndStarts)
+        shots = self.shots
+
+        def of_items(array: Array, axis: int) -> Array:
+            return array if items is None else jnp.take(array, items, axis=axis)
+
+        displacement = _START_UNIT * shots.noise * of_items(field.starts, 1)
+        first = of_items(shots.first, 1) + displacement
+        x = shoot(field.field, first, of_items(shots.steps, 1))
+        missed = (x - of_items(shots.measured, 2)) * of_items(shots.weight, 2)
+        gap = (x[-1, :, :, :-1] - first[:, :, 1:]) / shots.noise * of_items(shots.joined, 0)[None]
+        gap = jnp.sqrt(self.continuity) * jnp.pad(gap, ((0, 0), (0, 0), (0, 1)))
+        return jnp.moveaxis(jnp.concatenate([missed, gap[None]]), 0, -1)
+
+    def mask(self, items: Items = None) -> Float[Array, "state traj window equation"]:
+        """Which samples were measured, per state; every window has its gap, of size zero for the last."""
+        exists = (self.shots.weight > 0).astype(self.shots.weight.dtype)
+        exists = jnp.moveaxis(exists, 0, -1)
+        exists = jnp.concatenate([exists, jnp.ones_like(exists[..., :1])], axis=-1)
+        return exists if items is None else exists[:, items]
+
+
+def fresh_starts(shots: Shots) -> Float[Array, "state traj window"]:
+    """No displacement yet."""
+    return jnp.zeros_like(shots.first)
+
+
+def run_misfits(field: Field, shots: Shots, iterations: int = 8) -> Float[Array, "state traj"]:
+    r"""For each run and state the mean of $((x(t_k) - y_k) / \sigma_k)^2$ with the best initial state for the run:
+    about 1 for a perfect field, whatever the noise; NaN where a run never measured a state. `shots` hold whole runs.
+
+    Levenberg-Marquardt on each initial state alone; the field stays as it is.
+    """
+    steps, measured, weight = shots.steps[..., 0], shots.measured[..., 0], shots.weight[..., 0]
+    noise, d = shots.noise[..., 0], len(shots.first)
+
+    def residual(first: Array) -> Array:
+        return (shoot(field, first, steps) - measured) * weight
+
+    def cost(first: Array) -> Array:
+        value = (residual(first) ** 2).sum(axis=(0, 1))
+        return jnp.where(jnp.isfinite(value), value, jnp.inf)
+
+    def along(first: Array, k: int) -> Array:
+        return jax.jvp(residual, (first,), (jnp.zeros_like(first).at[k].set(noise[k]),))[1]
+
+    def improve(_, state):
+        first, damping, best = state
+        missed = residual(first)
+        slopes = jnp.stack([along(first, k) for k in range(d)])
+        normal = jnp.einsum("itsr,jtsr->rij", slopes, slopes)
+        force = jnp.einsum("itsr,tsr->ri", slopes, missed)
+        scale = 1 + jnp.einsum("rii->ri", normal)
+        damped = normal + (damping[:, None] * scale)[:, :, None] * jnp.eye(d, dtype=first.dtype)
+        trial = first - noise * jnp.linalg.solve(damped, force[..., None])[..., 0].T
+        trial = jnp.where(jnp.isfinite(trial), trial, first)
+        after = cost(trial)
+        better = after < best
+        return (
+            jnp.where(better, trial, first),
+            jnp.where(better, damping / 4, damping * 8),
+            jnp.where(better, after, best),
+        )
+
+    first = shots.first[..., 0]
+    start = (first, jnp.full(first.shape[1], 1e-2, first.dtype), cost(first))
+    first = jax.lax.fori_loop(0, iterations, improve, start)[0]
+    squares = (residual(first) ** 2).sum(axis=0) / (weight > 0).sum(axis=0)
+    return jnp.where(jnp.isinf(squares), jnp.inf, squares)
+
+
+def _with_gaps_divided(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Times, states and noise levels, with times without measurements added inside long steps."""
+    steps = np.diff(run.t)
+    parts = np.maximum(1, np.ceil(steps / (_LONGEST_STEP * np.median(steps)))).astype(int)
+    if (parts == 1).all():
+        return run.t, run.x, run.sigma
+    inside = [np.linspace(a, b, n, endpoint=False) for a, b, n in zip(run.t, run.t[1:], parts, strict=False)]
+    t = np.concatenate([*inside, run.t[-1:]])
+    rows = np.concatenate([[0], np.cumsum(parts)])
+    x = np.full((len(t), run.x.shape[1]), np.nan)
+    x[rows] = run.x
+    sigma = None
+    if run.sigma is not None:
+        sigma = np.full_like(x, np.nan)
+        sigma[rows] = run.sigma
+    return t, x, sigma
+
+
+def _smoothed(t: Real[np.ndarray, " time"], x: Real[np.ndarray, "time state"], index: int) -> np.ndarray:
+    """A local parabola through the measured samples about `index`, its value there; for each state."""
+    values = np.zeros(x.shape[1])
+    for state in range(x.shape[1]):
+        reach = _SMOOTHED_OVER
+        while True:
+            near = np.arange(max(0, index - reach), min(len(t), index + reach + 1))
+            near = near[~np.isnan(x[near, state])]
+            if near.size >= 4 or reach >= len(t):
+                break
+            reach *= 2
+        if near.size:
+            degree = min(2, near.size - 1)
+            span = max(np.abs(t[near] - t[index]).max(), np.finfo(float).tiny)
+            values[state] = np.polynomial.polynomial.polyfit((t[near] - t[index]) / span, x[near, state], degree)[0]
+    return values

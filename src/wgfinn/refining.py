@@ -1,0 +1,159 @@
+"""The second stage of a fit: learnt fields refined on whole trajectories by multiple shooting (`losses.shooting`).
+
+The weak form finds the basin; its noisy states inside the field bias what lies at its bottom. Here no measured state
+enters the field, so that the noise averages out.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float64
+from pydantic import Field as Key
+
+from wgfinn._spec import Spec
+from wgfinn.data import Trajectories
+from wgfinn.losses import (
+    AttentionSpec,
+    FieldAndStarts,
+    ShootingEquations,
+    Shots,
+    fresh_starts,
+    make_shots,
+    run_misfits,
+)
+from wgfinn.models import AbstractField
+from wgfinn.training import (
+    MemberSettings,
+    Observer,
+    OptimiserSpec,
+    Problem,
+    TrainingSpec,
+    initial_state,
+    load_checkpoint,
+    make_optimiser,
+    save_checkpoint,
+    stack,
+    take_apart,
+    train,
+)
+
+_SAMPLES_PER_STEP = 6400
+_LONGEST_PART = 801
+# A held-out run in double precision, so that the integrator's rounding is no part of the misfit.
+_MISFIT_DTYPE = "float64"
+
+
+class RefineSpec(Spec):
+    """Multiple shooting after the weak stage."""
+
+    steps: int = Key(default=3_000, ge=0, description="optimiser steps; 0 leaves the stage out")
+    window: int = Key(default=20, ge=1, description="samples from one free state to the next")
+    continuity: float = Key(default=100.0, gt=0, description="weight of the gaps between windows, in noise variances")
+    held_out: float = Key(default=0.1, ge=0, lt=1, description="part of the runs kept for judging (from five runs on)")
+    optimiser: OptimiserSpec = OptimiserSpec(name="soap", rate=3e-3, decay=0.85, decay_every=150)
+
+
+@dataclass(frozen=True)
+class Refined:
+    """Fields after the stage, their mean squared misfits in noise units, and how far the stage came."""
+
+    fields: list[AbstractField]
+    losses: tuple[float, ...]
+    diverged_at: tuple[int | None, ...]
+    steps_done: int
+
+
+def refine(
+    fields: Sequence[AbstractField],
+    trajectories: Trajectories,
+    noise: Float64[np.ndarray, " state"],
+    spec: RefineSpec,
+    training: TrainingSpec,
+    *,
+    seeds: Sequence[int],
+    names: Sequence[str],
+    observe: Observer | None,
+    checkpoint: Path | None,
+    checkpoint_seconds: float,
+    should_stop: Callable[[], bool],
+) -> Refined:
+    """Train `fields` (in the coordinates of `trajectories` and `noise`) further; goes on from `checkpoint` if it
+    is there."""
+    shots = make_shots(trajectories, noise, window=spec.window, longest=_LONGEST_PART, dtype=training.dtype)
+    equations = ShootingEquations(shots, spec.continuity)
+    parts = [take_apart(FieldAndStarts(field, fresh_starts(shots)), training.dtype) for field in fields]
+    structure = parts[0][1]
+    optimiser = make_optimiser(spec.optimiser, structure.shapes)
+    settings = [MemberSettings.create(s, spec.optimiser, AttentionSpec(), training.dtype) for s in seeds]
+    states = stack(
+        [initial_state(w, s, trajectories.n_states, optimiser) for (w, _), s in zip(parts, settings, strict=True)]
+    )
+    longest = max(len(run.t) for run in trajectories.runs)
+    batch = max(1, round(_SAMPLES_PER_STEP / min(longest, _LONGEST_PART)))
+    problem = Problem(
+        equations=equations,
+        weights=jnp.ones(trajectories.n_states, training.dtype),
+        structure=structure,
+        batch=None if batch >= equations.n_items else batch,
+        optimiser=optimiser,
+    )
+    seconds = 0.0
+    if checkpoint is not None and checkpoint.exists():
+        states, seconds = load_checkpoint(checkpoint, states)
+    states = train(
+        states,
+        stack(settings),
+        problem,
+        training.model_copy(update={"steps": spec.steps}),
+        names,
+        observe=observe,
+        save=None if checkpoint is None else (lambda s, t: save_checkpoint(checkpoint, s, t)),
+        save_every=checkpoint_seconds,
+        seconds_before=seconds,
+        should_stop=should_stop,
+    )
+    diverged = np.asarray(states.diverged_at)
+    return Refined(
+        fields=[structure.field(best).field for best in states.best],
+        losses=tuple(float(loss) for loss in np.asarray(states.best_loss)),
+        diverged_at=tuple(int(d) if d >= 0 else None for d in diverged),
+        steps_done=int(states.step[0]),
+    )
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """How far predictions lie from measurements, in noise levels (root mean square): 1 means as well as the truth."""
+
+    per_run: Float64[np.ndarray, " traj"]
+    per_state: Float64[np.ndarray, " state"]
+
+    @property
+    def typical(self) -> float:
+        """The median over the runs."""
+        return float(np.median(self.per_run))
+
+    @property
+    def mean(self) -> float:
+        """The mean over the runs: what members are chosen by."""
+        return float(np.mean(self.per_run))
+
+
+def misfit(field: AbstractField, trajectories: Trajectories, noise: Float64[np.ndarray, " state"]) -> Misfit:
+    """Whole runs predicted with the initial state refitted; a prediction that diverges is infinitely far."""
+    with jax.enable_x64(True):
+        shots = make_shots(trajectories, noise, window=None, longest=_LONGEST_PART, dtype=_MISFIT_DTYPE)
+        double = jax.tree.map(lambda leaf: jnp.asarray(leaf, _MISFIT_DTYPE), field)
+        squares = np.asarray(_squares(double, shots), np.float64)
+    squares = np.where(np.isnan(squares) & np.asarray((shots.weight > 0).any(axis=(0, 3))), np.inf, squares)
+    return Misfit(np.sqrt(np.nanmean(squares, axis=0)), np.sqrt(np.nanmedian(squares, axis=1)))
+
+
+@eqx.filter_jit
+def _squares(field: AbstractField, shots: Shots) -> jax.Array:
+    return run_misfits(field, shots)

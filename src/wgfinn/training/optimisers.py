@@ -1,0 +1,183 @@
+"""Optimisers behind one interface: AdamW, and SOAP, which turns to the axes of the gradients first.
+
+Their numbers (rates, decays) are values of the compiled program, so that members may differ in them.
+"""
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Bool, Int
+
+from wgfinn._types import Float, Scalar
+from wgfinn.training.spec import OptimiserSpec
+from wgfinn.training.state import MemberSettings
+
+Vector = Float[Array, " weight"]
+Block = Float[Array, "a b"]
+Basis = Float[Array, "a a"] | None
+
+REFRESH_EVERY = 10
+"""Steps from one renewal of SOAP's axes to the next."""
+
+_LARGEST_SIDE = 128
+_KEPT_MEAN, _KEPT_SQUARE, _KEPT_AXES = 0.95, 0.95, 0.95
+_TINY = 1e-8
+
+
+def learning_rate(settings: MemberSettings, step: Int[Array, ""]) -> Scalar:
+    """The staircase: rate * decay ** floor(step / decay_every)."""
+    stairs = (step // settings.decay_every).astype(settings.rate.dtype)
+    return settings.rate * settings.decay**stairs
+
+
+class AbstractOptimiser:
+    """From a gradient to the next weights. `refresh` says whether it is time for rare, dear work."""
+
+    @abstractmethod
+    def init(self, weights: Vector, settings: MemberSettings) -> Any:
+        """The state before the first step."""
+
+    @abstractmethod
+    def update(
+        self,
+        gradient: Vector,
+        state: Any,
+        weights: Vector,
+        settings: MemberSettings,
+        step: Int[Array, ""],
+        refresh: Bool[Array, ""] | bool,
+    ) -> tuple[Vector, Any]:
+        """The weights after this step, and the state."""
+
+
+@dataclass(frozen=True)
+class AdamW(AbstractOptimiser):
+    """Adam with decoupled weight decay, as the paper uses it."""
+
+    def init(self, weights: Vector, settings: MemberSettings) -> optax.OptState:
+        return self._transformation(settings).init(weights)
+
+    def update(self, gradient, state, weights, settings, step, refresh):
+        update, state = self._transformation(settings).update(gradient, state, weights)
+        return jnp.asarray(optax.apply_updates(weights, update)), state
+
+    def _transformation(self, settings: MemberSettings) -> optax.GradientTransformation:
+        return optax.chain(
+            optax.scale_by_adam(),
+            optax.add_decayed_weights(settings.weight_decay),  # pyright: ignore[reportArgumentType]
+            optax.scale_by_learning_rate(lambda count: learning_rate(settings, jnp.asarray(count))),
+        )
+
+
+class SoapState(NamedTuple):
+    """Moving means of the gradient and of its square along the axes, and for each side of each block the moving
+    second moment and its axes."""
+
+    mean: Vector
+    square: Vector
+    moments: tuple[tuple[Basis, Basis], ...]
+    axes: tuple[tuple[Basis, Basis], ...]
+
+
+@dataclass(frozen=True)
+class Soap(AbstractOptimiser):
+    r"""SOAP (Vyas et al., 2024): Adam in the eigenbasis of Shampoo's second moments.
+
+    For a weight matrix with gradient $G$, moving means of $G G^\top$ and $G^\top G$ give axes $U$, $V$; Adam runs on
+    $U^\top G V$ and its step is turned back. The axes are renewed every few steps by one step of subspace iteration.
+    `shapes` are those of the arrays in the vector of weights; vectors, and sides too long for a basis, keep theirs.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+
+    def init(self, weights: Vector, settings: MemberSettings) -> SoapState:
+        moments = tuple(_for_sides(b, lambda n: jnp.zeros((n, n), weights.dtype)) for b in self._blocks(weights))
+        axes = tuple(_for_sides(b, lambda n: jnp.eye(n, dtype=weights.dtype)) for b in self._blocks(weights))
+        return SoapState(jnp.zeros_like(weights), jnp.zeros_like(weights), moments, axes)
+
+    def update(self, gradient, state, weights, settings, step, refresh):
+        gradients = self._blocks(gradient)
+        moments = tuple(
+            (_mix(left, lambda b=b: _product(b, b.T)), _mix(right, lambda b=b: _product(b.T, b)))
+            for b, (left, right) in zip(gradients, state.moments, strict=True)
+        )
+        square, axes = jax.lax.cond(
+            refresh,
+            lambda: self._renewed(state.square, moments, state.axes),
+            lambda: (state.square, state.axes),
+        )
+        mean = _KEPT_MEAN * state.mean + (1 - _KEPT_MEAN) * gradient
+        turned = self._vector([_turn(b, a) for b, a in zip(gradients, axes, strict=True)])
+        turned_mean = self._vector([_turn(b, a) for b, a in zip(self._blocks(mean), axes, strict=True)])
+        square = _KEPT_SQUARE * square + (1 - _KEPT_SQUARE) * turned**2
+        count = (step + 1).astype(weights.dtype)
+        debiased = turned_mean / (1 - _KEPT_MEAN**count)
+        direction = debiased / (jnp.sqrt(square / (1 - _KEPT_SQUARE**count)) + _TINY)
+        back = self._vector([_turn_back(b, a) for b, a in zip(self._blocks(direction), axes, strict=True)])
+        rate = learning_rate(settings, step)
+        return weights - rate * (back + settings.weight_decay * weights), SoapState(mean, square, moments, axes)
+
+    def _renewed(self, square: Vector, moments, axes):
+        """New axes, and the squares in their order."""
+        squares, renewed = [], []
+        for block, sides, old in zip(self._blocks(square), moments, axes, strict=True):
+            left, rows = _renew(sides[0], old[0])
+            right, columns = _renew(sides[1], old[1])
+            block = block if rows is None else block[rows]
+            squares.append(block if columns is None else block[:, columns])
+            renewed.append((left, right))
+        return self._vector(squares), tuple(renewed)
+
+    def _blocks(self, vector: Vector) -> list[Block]:
+        pieces = jax.lax.split(vector, [math.prod(shape) for shape in self.shapes])
+        return [p.reshape(s[0] if s else 1, -1) for p, s in zip(pieces, self.shapes, strict=True)]
+
+    def _vector(self, blocks: list[Block]) -> Vector:
+        return jnp.concatenate([block.ravel() for block in blocks])
+
+
+def _for_sides(block: Block, make) -> tuple[Basis, Basis]:
+    """What a block needs for its rows and its columns; nothing for a vector or a long side."""
+    if 1 in block.shape:
+        return None, None
+    left, right = (make(n) if n <= _LARGEST_SIDE else None for n in block.shape)
+    return left, right
+
+
+def _mix(moment: Basis, new) -> Basis:
+    return None if moment is None else _KEPT_AXES * moment + (1 - _KEPT_AXES) * new()
+
+
+def _renew(moment: Basis, axes: Basis) -> tuple[Basis, Array | None]:
+    if moment is None or axes is None:
+        return None, None
+    strength = jnp.sum(axes * _product(moment, axes), axis=0)
+    order = jnp.argsort(-strength)
+    return jnp.linalg.qr(_product(moment, axes[:, order]))[0], order
+
+
+def _turn(block: Block, axes: tuple[Basis, Basis]) -> Block:
+    left, right = axes
+    block = block if left is None else _product(left.T, block)
+    return block if right is None else _product(block, right)
+
+
+def _turn_back(block: Block, axes: tuple[Basis, Basis]) -> Block:
+    left, right = axes
+    block = block if left is None else _product(left, block)
+    return block if right is None else _product(block, right.T)
+
+
+def _product(a: Block, b: Block) -> Block:
+    # Full precision: axes rounded by an accelerator are no longer orthogonal.
+    return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
+
+
+def make_optimiser(spec: OptimiserSpec, shapes: tuple[tuple[int, ...], ...]) -> AbstractOptimiser:
+    """The optimiser that `spec` names, for weights of these shapes."""
+    return Soap(shapes) if spec.name == "soap" else AdamW()

@@ -1,0 +1,66 @@
+"""How good a model is, from the data alone, in words.
+
+Whole runs are predicted with only their initial state fitted, and the misfit is counted in noise levels: the truth has
+1. Where the noise comes from the data as well, a misfit near 1 means that nothing more can be learnt from these runs.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float64
+
+from wgfinn.data import Trajectories
+from wgfinn.refining import Misfit
+
+Level = Literal["good", "fair", "poor"]
+
+# Measured on the paper's systems (docs/accuracy.md): fields below the first predict to a few per cent.
+_GOOD, _FAIR = 1.15, 2.0
+_STRAY = 2.0
+_WEAK_STATE = 1.3
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A level, one sentence, and the reasons."""
+
+    level: Level
+    headline: str
+    lines: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"level": self.level, "headline": self.headline, "lines": list(self.lines)}
+
+
+def judge(misfit: Misfit, runs: Trajectories, noise: Float64[np.ndarray, " state"], *, held_out: bool) -> Verdict:
+    """The verdict on a field whose predictions of `runs` have this misfit; all in the same coordinates."""
+    signal = _signal(runs, noise)
+    typical = misfit.typical
+    level: Level = "good" if typical <= _GOOD else "fair" if typical <= _FAIR else "poor"
+    if not typical < signal:
+        level = "poor"
+    which = f"{len(runs)} held-out run{'s' if len(runs) > 1 else ''}" if held_out else f"the {len(runs)} training runs"
+    headline = {
+        "good": f"Good: {which} predicted to within the noise",
+        "fair": f"Fair: {which} predicted, but not to within the noise",
+        "poor": f"Poor: {which} not predicted",
+    }[level] + f" (typical misfit {typical:.2f} noise levels; 1.0 is perfect)."
+    lines = [f"a model without dynamics (each run's mean) would miss by {signal:.2g} noise levels."]
+    if not held_out:
+        lines.append("fewer than five runs: nothing was held out, so the misfit is that of the data learnt from.")
+    stray = [run.name for run, m in zip(runs.runs, misfit.per_run, strict=False) if not m <= _STRAY * max(typical, 1)]
+    if stray:
+        shown = ", ".join(stray[:5]) + (f" and {len(stray) - 5} more" if len(stray) > 5 else "")
+        lines.append(f"missed by far more than the others: run {shown}; more runs that start like these would help.")
+    weak = [n for n, m in zip(runs.names, misfit.per_state, strict=True) if not m <= _WEAK_STATE * max(1.0, typical)]
+    if weak:
+        lines.append(f"weakest state: {', '.join(weak)}.")
+    if level == "poor":
+        lines.append("try more starts (training.starts), more steps (refine.steps), or `wgfinn inspect` the data.")
+    return Verdict(level, headline, tuple(lines))
+
+
+def _signal(runs: Trajectories, noise: Float64[np.ndarray, " state"]) -> float:
+    spreads = [np.sqrt(np.nanmean(((run.x - np.nanmean(run.x, axis=0)) / noise) ** 2)) for run in runs.runs]
+    return float(np.median(spreads))
