@@ -11,7 +11,8 @@ from rich.table import Table
 from wgfinn._errors import InputError
 from wgfinn.artefact import Model, first_loss, load_model
 from wgfinn.cli.app import Data, Json, RunFolder, app, messages, output, print_json
-from wgfinn.data import Trajectories, load, load_start_states, save
+from wgfinn.cli.data_options import load_data, say, with_column_options
+from wgfinn.data import DataSpec, Trajectories, check_writable, load_start_states, save
 from wgfinn.evaluate import prediction_errors, simulate_runs, thermodynamic_checks, trajectory_errors
 from wgfinn.fitting import MODEL_FILE
 from wgfinn.integrate import Integrator
@@ -24,12 +25,14 @@ def open_model(run: Path) -> Model:
 
 
 @app.command()
+@with_column_options
 def simulate(
     run: RunFolder,
-    initial: Annotated[Path, typer.Option(help="Start states: .csv with a column per state, or a data file.")],
+    columns: DataSpec,
+    initial: Annotated[Path, typer.Option(help="Start states: .csv with a column per state, or any data.")],
     until: Annotated[float, typer.Option(help="Last time; the start states are at time 0.")],
     step: Annotated[float, typer.Option(help="Time between two rows of the output.")],
-    out: Annotated[Path, typer.Option(help="Where to write the trajectories: .npz or .csv.")],
+    out: Annotated[Path, typer.Option(help="Where to write the trajectories; the suffix tells the format.")],
     integrator: Annotated[Integrator, typer.Option(help="The paper's fixed steps, or error control.")] = "rk23",
     member: Annotated[int | None, typer.Option(help="Member of the ensemble; the served one if not given.")] = None,
 ) -> None:
@@ -42,7 +45,8 @@ def simulate(
         raise InputError(
             f"--until {until} and --step {step}: both must be positive, and the step no longer than the end."
         )
-    start, run_names = load_start_states(initial, model.names)
+    check_writable(out)
+    start, run_names = load_start_states(initial, model.names, columns=columns, say=say)
     # Never beyond the end, but up to it where the quotient is whole but for rounding.
     times = step * np.arange(int(until / step * (1 + 1e-9)) + 1)
     x = model.simulate(start, times, integrator=integrator, index=member)
@@ -64,9 +68,11 @@ def simulate(
 
 
 @app.command()
+@with_column_options
 def evaluate(
     run: RunFolder,
     data: Data,
+    columns: DataSpec,
     integrator: Annotated[Integrator, typer.Option(help="The paper's fixed steps, or error control.")] = "rk23",
     as_json: Json = False,
 ) -> None:
@@ -77,7 +83,7 @@ def evaluate(
     are in units of their natural variation over the data.
     """
     model = open_model(run)
-    trajectories = _matching(load(data), model, data)
+    trajectories = _matching(load_data(data, columns), model, data)
     results = _evaluate(model, trajectories, integrator)
     if as_json:
         print_json(results)

@@ -5,7 +5,8 @@ numpy float64. What does not: integration, known systems, test functions and any
 """
 
 from wgfinn.data.atomic import atomic_write
-from wgfinn.data.files import load, load_start_states, save
+from wgfinn.data.files import check_writable, load, load_start_states, read, save
+from wgfinn.data.formats import DataSpec, Recording
 from wgfinn.data.noise import add_noise, state_std
 from wgfinn.data.scales import Scales
 from wgfinn.data.segments import cut
@@ -13,15 +14,19 @@ from wgfinn.data.split import split
 from wgfinn.data.trajectories import Run, Trajectories, as_trajectories
 
 __all__ = [
+    "DataSpec",
+    "Recording",
     "Run",
     "Scales",
     "Trajectories",
     "add_noise",
     "as_trajectories",
     "atomic_write",
+    "check_writable",
     "cut",
     "load",
     "load_start_states",
+    "read",
     "save",
     "split",
     "state_std",
