@@ -15,8 +15,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Learn thermodynamically consistent equations of motion, x' = L∇E + M∇S, from noisy trajectories.",
 )
-output = Console(soft_wrap=True, highlight=False)
-messages = Console(stderr=True, soft_wrap=True, highlight=False)
+# Without emoji: rich would turn the ":a:" of a message into a picture.
+output = Console(soft_wrap=True, highlight=False, emoji=False)
+messages = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
 Data = Annotated[
     Path,

@@ -91,10 +91,11 @@ def load_data(path: Path, columns: DataSpec) -> Trajectories:
 
 
 def say(recording: Recording) -> None:
-    """One line on standard error about what was guessed, if anything was."""
+    """A line on standard error about what was read, and one about what was guessed, if anything was."""
+    messages.print(f"{recording.source}: {recording.summary()}", markup=False)
     if recording.said:
-        hint = "" if recording.said[0].startswith("called") else "; --run, --time, --states, --ignore decide otherwise"
-        messages.print(f"{recording.source}: {'; '.join(recording.said)}{hint}", markup=False)
+        guesses = "; ".join(recording.said)
+        messages.print(f"guessed: {guesses} (--run, --time, --states, --ignore decide otherwise)", markup=False)
 
 
 @contextmanager

@@ -217,10 +217,7 @@ def _columns(arrays: Arrays, spec: DataSpec) -> Recording:
     roles = assign(source, [h for h in headings if h not in single], spec, "array")
     said = (f"left out the single values {', '.join(h.key for h in single)}",) if single else ()
     dimensions = {found[h.key].ndim for h in (*roles.states, *roles.sigma)}
-    if dimensions == {2}:
-        recording = _stacked(source, found, roles)
-    else:
-        recording = _long(source, found, roles)
+    recording = (_stacked if dimensions == {2} else _long)(source, found, roles)
     return replace(recording, said=(*recording.said, *said), time_unit=roles.time.unit)
 
 

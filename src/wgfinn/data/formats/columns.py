@@ -200,12 +200,12 @@ def _said(
         guesses.append("everything for one run" if run is None else f"{what} {run.key!r} for the run")
     if spec.time is None:
         guesses.append(f"{what} {time.key!r} for the time")
+    if spec.sigma is None and sigma:
+        guesses.append(f"{', '.join(h.name for h in sigma)} for noise levels")
     if spec.states is None:
         shown = described([h.name for h in states], [h.unit for h in states])
-        guesses.append(f"{shown} for the state{'s' if len(states) > 1 else ''}")
-    if spec.sigma is None and sigma:
-        guesses.append(f"{', '.join(h.name for h in sigma)} for their noise levels")
-    return (f"took {', '.join(guesses)}",) if guesses else ()
+        guesses.append(f"the rest for states: {shown}")
+    return (f"took {' and '.join([', '.join(guesses[:-1])] * (len(guesses) > 1) + guesses[-1:])}",) if guesses else ()
 
 
 # ------------------------------------------------------------------------------------------------ values

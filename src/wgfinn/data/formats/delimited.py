@@ -89,9 +89,8 @@ def read_header(path: Path) -> Header:
     if not _are_units(cells, len(keys)):
         return Header(headings, 1)
     units = [cell.strip().removeprefix("[").removesuffix("]").strip() for cell in cells]
-    with_units = tuple(
-        h if h.unit or unit == "-" else replace(h, unit=unit) for h, unit in zip(headings, units, strict=True)
-    )
+    units = ["" if unit in ("-", *MISSING) else unit for unit in units]
+    with_units = tuple(replace(h, unit=h.unit or unit) for h, unit in zip(headings, units, strict=True))
     return Header(with_units, line, (f"took row {line} for the units of the columns",))
 
 
@@ -190,7 +189,8 @@ def _refuse_cut_row(path: Path, n_columns: int) -> None:
 
 
 @contextmanager
-def _text(path: Path) -> Iterator[io.TextIOWrapper]:
+def _text(path: Path) -> Iterator[Any]:
+    """The text of a file, without a byte order mark; `buffer` tells how far it was read."""
     try:
         with path.open("rb") as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as text:
             yield text
@@ -221,4 +221,3 @@ def write(trajectories: Trajectories, path: Path) -> None:
                 # tolist() gives Python floats, which csv writes by repr.
                 rows = np.column_stack([run.t[part], run.x[part]]).tolist()
                 writer.writerows([run.name, *row] for row in rows)
-

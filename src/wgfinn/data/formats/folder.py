@@ -8,7 +8,12 @@ from wgfinn.data.formats.columns import DataSpec
 from wgfinn.data.formats.recording import Progress, Recording, join, natural_order
 
 
-def read(folder: Path, spec: DataSpec, progress: Progress, readers: Mapping[str, Callable[[Path, DataSpec, Progress], Recording]]) -> Recording:
+def read(
+    folder: Path,
+    spec: DataSpec,
+    progress: Progress,
+    readers: Mapping[str, Callable[[Path, DataSpec, Progress], Recording]],
+) -> Recording:
     """The runs in the files of `folder`, in the natural order of their names; other files are left out."""
     files = {f.name: f for f in folder.iterdir() if f.suffix.lower() in readers and not f.name.startswith(".")}
     suffixes = sorted({f.suffix.lower() for f in files.values()})

@@ -2,7 +2,8 @@
 
 One variable a state with dimensions (run, time) in any order, or (time,) for a single run. The time is the coordinate
 of its dimension, or a variable (run, sample) where each run has its own times; shorter runs are then filled up with
-NaN times. Units are the attribute `units`; what the file marks as fill value was not measured.
+NaN times. Units are the attribute `units`; what the file marks as fill value was not measured. States come in the
+order of the global attribute `states`, if there is one, or else in that of the file; zarr has none, so by name.
 """
 
 import warnings
@@ -26,7 +27,7 @@ from wgfinn.data.formats.columns import (
     refuse_reserved,
 )
 from wgfinn.data.formats.libraries import library
-from wgfinn.data.formats.recording import Progress, RawRun, Recording
+from wgfinn.data.formats.recording import Progress, RawRun, Recording, natural_order
 from wgfinn.data.trajectories import Trajectories
 
 DATASET = "Dataset"
@@ -54,7 +55,7 @@ def _read(path: Path, spec: DataSpec, engine: str, kind: str) -> Recording:
             # Times stay numbers: xarray would make dates of "seconds since ...".
             dataset = xarray.open_dataset(path, engine=engine, decode_times=False, chunks=None)
             with dataset:
-                return read_dataset(dataset, spec, str(path))
+                return read_dataset(dataset, spec, str(path), by_name=engine == "zarr")
     except (InputError, MemoryError):
         raise
     except Exception as error:
@@ -76,9 +77,9 @@ class _Axes:
         return wanted if set(wanted) == set(dimensions) and self.along in wanted else None
 
 
-def read_dataset(dataset: Any, spec: DataSpec, source: str = DATASET) -> Recording:
-    """The runs of an xarray Dataset."""
-    headings = [_heading(name, variable) for name, variable in dataset.variables.items()]
+def read_dataset(dataset: Any, spec: DataSpec, source: str = DATASET, *, by_name: bool = False) -> Recording:
+    """The runs of an xarray Dataset; `by_name` if the order of its variables means nothing."""
+    headings = _ordered(dataset, [_heading(name, variable) for name, variable in dataset.variables.items()], by_name)
     dimensions = [Heading(str(d), str(d)) for d in dataset.sizes if d not in dataset.variables]
     time = find_time(headings, spec)
     run = find_run([*headings, *dimensions], spec)
@@ -92,6 +93,13 @@ def read_dataset(dataset: Any, spec: DataSpec, source: str = DATASET) -> Recordi
     left_out = [h.key for h in headings if h not in plain and h.key not in dataset.sizes]
     said = (f"left out {', '.join(left_out)}, which do not go along {axes.along!r}",) if left_out else ()
     return _recording(source, dataset, roles, axes, said)
+
+
+def _ordered(dataset: Any, headings: list[Heading], by_name: bool) -> list[Heading]:
+    attribute = np.atleast_1d(np.asarray(dataset.attrs.get("states", []), dtype=object)).tolist()
+    names = natural_order(h.key for h in headings) if by_name else [h.key for h in headings]
+    order = {name: k for k, name in enumerate([*attribute, *(name for name in names if name not in attribute)])}
+    return sorted(headings, key=lambda heading: order[heading.key])
 
 
 def _heading(name: Any, variable: Any) -> Heading:
@@ -198,6 +206,7 @@ def to_dataset(trajectories: Trajectories) -> Any:
             "run": ("run", np.array(trajectories.run_names, dtype=object)),
             "time": (("time",) if shared else ("run", _SAMPLE), times),
         },
+        attrs={"states": list(trajectories.names)},
     )
 
 

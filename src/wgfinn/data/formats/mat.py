@@ -173,7 +173,9 @@ def write(trajectories: Trajectories, path: Path) -> None:
     scipy_io = library("scipy.io", "MATLAB files")
     arrays = block(trajectories)
     if arrays["x"].nbytes > _LARGEST:
-        raise InputError("a MATLAB file of version 5 holds at most 2 GiB a variable, and the states need more: use .h5.")
+        raise InputError(
+            "a MATLAB file of version 5 holds at most 2 GiB a variable, and the states need more: use .h5."
+        )
     for key in ("names", "units", "run_names"):
         arrays[key] = arrays[key].astype(object)
     with path.open("wb") as file:

@@ -49,6 +49,14 @@ class Recording:
         except InputError as error:
             raise InputError(f"{self.source}: {error}") from error
 
+    def summary(self) -> str:
+        """Runs, samples, states and units in a line."""
+        lengths = sorted({len(run.t) for run in self.runs})
+        samples = f"{lengths[0]}" if len(lengths) == 1 else f"{lengths[0]} to {lengths[-1]}"
+        runs = f"{len(self.runs)} run{'s' if len(self.runs) > 1 else ''} of {samples} samples"
+        time = f", time in {self.time_unit}" if self.time_unit else ""
+        return f"{runs}{time}, states {described(self.names, self.units)}"
+
     def _refuse_empty_states(self) -> None:
         arrays = [np.asarray(run.x) for run in self.runs]
         if any(a.ndim != 2 or a.dtype.kind != "f" or a.shape[1] != len(self.names) for a in arrays):
