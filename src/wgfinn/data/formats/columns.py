@@ -255,6 +255,31 @@ def _number(where: str, cell: Any, place: Callable[[int], str], k: int) -> float
         ) from None
 
 
+class Growing:
+    """An array filled chunk by chunk, without a second copy of it at the end.
+
+    Memory for the `expected` length is set aside at first; the operating system provides it as it is filled.
+    """
+
+    def __init__(self, dtype: Any = np.float64) -> None:
+        self._values = np.empty(0, dtype)
+        self._size = 0
+
+    def append(self, values: np.ndarray, expected: int) -> None:
+        end = self._size + values.size
+        if self._size == 0:
+            self._values = np.empty(max(end, expected), self._values.dtype)
+        elif end > self._values.size:
+            # In place where the operating system can; by an eighth, because what is new is filled with zeros.
+            self._values.resize(max(end, self._size + self._size // 8), refcheck=False)
+        self._values[self._size : end] = values
+        self._size = end
+
+    def array(self) -> np.ndarray:
+        self._values.resize(self._size, refcheck=False)
+        return self._values
+
+
 class RunCodes:
     """Run names as whole numbers in order of first appearance, gathered chunk by chunk."""
 
@@ -274,7 +299,15 @@ class RunCodes:
                 name = self._name(value, place, k)
                 code = seen[value] = codes.setdefault(name, len(codes))
             found.append(code)
-        self._chunks.append(np.array(found, dtype=np.int64))
+        self._chunks.append(np.array(found, dtype=np.int32))
+
+    def add_encoded(self, values: list[Any], indices: np.ndarray, place: Callable[[int], str]) -> None:
+        """Append cells given as `values[indices]`; much faster where few values stand in many cells."""
+        found, first = np.unique(indices, return_index=True)
+        codes = np.empty(len(values), np.int32)
+        for index, k in sorted(zip(found.tolist(), first.tolist(), strict=True), key=lambda pair: pair[1]):
+            codes[index] = self._codes.setdefault(self._name(values[index], place, k), len(self._codes))
+        self._chunks.append(codes[indices])
 
     def _name(self, value: Any, place: Callable[[int], str], k: int) -> str:
         if isinstance(value, bytes):
@@ -289,19 +322,20 @@ class RunCodes:
         return list(self._codes)
 
     def codes(self) -> np.ndarray:
-        return np.concatenate(self._chunks) if self._chunks else np.empty(0, np.int64)
+        return np.concatenate(self._chunks) if self._chunks else np.empty(0, np.int32)
 
 
 def long_form(
     source: str,
     roles: Roles,
-    columns: Mapping[str, np.ndarray],
+    columns: dict[str, np.ndarray],
     runs: RunCodes | None,
     place: Callable[[int], str],
 ) -> Recording:
     """Runs from columns of equal length, one row per run and time.
 
-    Runs come in order of first appearance and keep the order of their rows.
+    Runs come in order of first appearance and keep the order of their rows. `columns` is emptied, so that each column
+    is given back as soon as it is copied.
     """
     t = columns[roles.time.key]
     if t.size == 0:
@@ -312,16 +346,19 @@ def long_form(
             f"{source}: column {roles.time.key!r}, {place(int(np.argmax(missing)))}: the time is missing. "
             "Every row needs its time: fill it in, or remove the row."
         )
+    order, parts = _order_of_runs(None if runs is None else runs.codes(), t.size)
+    t = t[order]
     names = ["0"] if runs is None else runs.names
-    raw = []
-    for name, rows in zip(names, _rows_of_runs(None if runs is None else runs.codes(), t.size), strict=True):
-        _check_times(source, name, t, rows, place)
-        x = _gather(columns, roles.states, rows)
-        sigma = _gather(columns, roles.sigma, rows) if roles.sigma else None
-        raw.append(RawRun(name, t[rows], x, sigma))
+    for name, part in zip(names, parts, strict=True):
+        _check_times(source, name, t, part, lambda k: place(k if isinstance(order, slice) else int(order[k])))
+    x = _gather(columns, roles.states, order, t.size)
+    sigma = _gather(columns, roles.sigma, order, t.size) if roles.sigma else None
     return Recording(
         source=source,
-        runs=tuple(raw),
+        runs=tuple(
+            RawRun(name, t[part], x[part], None if sigma is None else sigma[part])
+            for name, part in zip(names, parts, strict=True)
+        ),
         names=tuple(h.name for h in roles.states),
         units=tuple(h.unit for h in roles.states),
         time_unit=roles.time.unit,
@@ -329,34 +366,28 @@ def long_form(
     )
 
 
-def _rows_of_runs(codes: np.ndarray | None, n_rows: int) -> list[Any]:
-    """The rows of each run: slices where runs follow one another, so that nothing is copied, else indices."""
+def _order_of_runs(codes: np.ndarray | None, n_rows: int) -> tuple[Any, list[slice]]:
+    """Rows such that runs follow one another, and the part of each; a slice where they do already."""
     if codes is None:
-        return [slice(0, n_rows)]
+        return slice(None), [slice(0, n_rows)]
     ends = np.cumsum(np.bincount(codes)).tolist()
-    starts = [0, *ends[:-1]]
-    if np.all(codes[1:] >= codes[:-1]):
-        return [slice(start, end) for start, end in zip(starts, ends, strict=True)]
-    rows = np.argsort(codes, kind="stable")
-    return [rows[start:end] for start, end in zip(starts, ends, strict=True)]
+    parts = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    return (slice(None) if np.all(codes[1:] >= codes[:-1]) else np.argsort(codes, kind="stable")), parts
 
 
-def _gather(columns: Mapping[str, np.ndarray], headings: Sequence[Heading], rows: Any) -> np.ndarray:
-    first = columns[headings[0].key][rows]
-    x = np.empty((first.size, len(headings)))
+def _gather(columns: dict[str, np.ndarray], headings: Sequence[Heading], order: Any, n_rows: int) -> np.ndarray:
+    x = np.empty((n_rows, len(headings)))
     for j, heading in enumerate(headings):
-        x[:, j] = columns[heading.key][rows]
+        x[:, j] = columns.pop(heading.key)[order]
     return x
 
 
-def _check_times(source: str, run: str, t: np.ndarray, rows: Any, place: Callable[[int], str]) -> None:
-    times = t[rows]
-    increasing = times[1:] > times[:-1]
+def _check_times(source: str, run: str, t: np.ndarray, part: slice, place: Callable[[int], str]) -> None:
+    increasing = t[part][1:] > t[part][:-1]
     if not np.all(increasing):
-        k = int(np.argmin(increasing))
-        before, after = (int(i) for i in np.arange(t.size)[rows][k : k + 2])
+        before = part.start + int(np.argmin(increasing))
         raise InputError(
-            f"{source}: run {run!r}: times must increase, but {place(after)} has {t[after]:.6g} after "
+            f"{source}: run {run!r}: times must increase, but {place(before + 1)} has {t[before + 1]:.6g} after "
             f"{place(before)} with {t[before]:.6g}. Sort the rows by time, or give each repetition its own run id."
         )
 

@@ -19,6 +19,7 @@ from wgfinn.data._arrays import unique
 from wgfinn.data.formats.columns import (
     MISSING,
     DataSpec,
+    Growing,
     Heading,
     RunCodes,
     assign,
@@ -114,22 +115,21 @@ def read_columns(
 ) -> tuple[dict[str, np.ndarray], RunCodes | None, Any]:
     """The `wanted` columns as numbers, the runs, and the row of the file of each, as a spreadsheet counts them."""
     runs = None if run is None else RunCodes(str(path), run.key)
-    chunks: dict[str, list[np.ndarray]] = {h.key: [] for h in wanted}
-    rows: list[np.ndarray] = []
-    for frame in _frames(path, header, run, progress):
+    columns = {h.key: Growing() for h in wanted}
+    rows = Growing(np.int64)
+    for frame, expected in _frames(path, header, run, progress):
         index = np.asarray(frame.index) + header.lines + 1
-        rows.append(index)
+        rows.append(index, expected)
 
         def place(k: int, index: np.ndarray = index) -> str:
             return f"row {index[k]}"
 
         for heading in wanted:
-            chunks[heading.key].append(numbers(str(path), heading.key, _cells(frame[heading.key]), place))
+            values = numbers(str(path), heading.key, _cells(frame[heading.key]), place)
+            columns[heading.key].append(values, expected)
         if runs is not None and run is not None:
             runs.add(frame[run.key].tolist(), place)
-    # One column after another, so that only one is there twice.
-    columns = {key: np.concatenate(chunks.pop(key) or [np.empty(0)]) for key in list(chunks)}
-    return columns, runs, np.concatenate(rows or [np.empty(0, np.int64)])
+    return {key: column.array() for key, column in columns.items()}, runs, rows.array()
 
 
 def _cells(column: Any) -> np.ndarray:
@@ -137,8 +137,8 @@ def _cells(column: Any) -> np.ndarray:
     return column.to_numpy() if column.dtype.kind in "iufbc" else column.to_numpy(dtype=object)
 
 
-def _frames(path: Path, header: Header, run: Heading | None, progress: Progress) -> Iterator[Any]:
-    """Chunks of the body without blank rows; the index keeps the place in the file."""
+def _frames(path: Path, header: Header, run: Heading | None, progress: Progress) -> Iterator[tuple[Any, int]]:
+    """Chunks of the body without blank rows, with a guess of all rows; the index keeps the place in the file."""
     pandas = library("pandas", "CSV and TSV files")
     keys = [h.key for h in header.headings]
     size = path.stat().st_size
@@ -164,8 +164,9 @@ def _frames(path: Path, header: Header, run: Heading | None, progress: Progress)
                 **exact,
             )
             for frame in reader:
-                progress(min(file.buffer.tell(), size), size)
-                yield frame.dropna(how="all")
+                done = min(file.buffer.tell(), size)
+                progress(done, size)
+                yield frame.dropna(how="all"), int(1.02 * (frame.index[-1] + 1) * size / max(done, 1))
     except pandas.errors.EmptyDataError:
         return
     except pandas.errors.ParserError as error:

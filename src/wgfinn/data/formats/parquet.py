@@ -13,6 +13,7 @@ from wgfinn._errors import InputError
 from wgfinn.data._arrays import unique
 from wgfinn.data.formats.columns import (
     DataSpec,
+    Growing,
     Heading,
     RunCodes,
     assign,
@@ -26,7 +27,8 @@ from wgfinn.data.formats.recording import Progress, Recording
 from wgfinn.data.trajectories import Trajectories
 
 _UNITS = b"units"
-_BATCH_ROWS = 250_000
+_BATCH_ROWS = 100_000
+_BUFFER_BYTES = 2**20
 
 
 def read(path: Path, spec: DataSpec, progress: Progress) -> Recording:
@@ -36,7 +38,8 @@ def read(path: Path, spec: DataSpec, progress: Progress) -> Recording:
     try:
         # Not a path: a file of its own is closed whatever happens.
         with path.open("rb") as raw:
-            file = parquet.ParquetFile(raw)
+            # A buffer, because otherwise whole columns of a row group are held as they lie in the file.
+            file = parquet.ParquetFile(raw, pre_buffer=False, buffer_size=_BUFFER_BYTES)
             return _read(path, file, spec, progress)
     except (arrow.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
@@ -49,24 +52,26 @@ def _read(path: Path, file: Any, spec: DataSpec, progress: Progress) -> Recordin
     unique(tuple(schema.names), f"{source}: column names")
     roles = assign(source, [_heading(field) for field in schema], spec)
     runs = None if roles.run is None else RunCodes(source, roles.run.key)
-    chunks: dict[str, list[np.ndarray]] = {h.key: [] for h in roles.numbers}
-    wanted = [*chunks, *([] if roles.run is None else [roles.run.key])]
+    columns = {h.key: Growing() for h in roles.numbers}
+    wanted = [*columns, *([] if roles.run is None else [roles.run.key])]
     done, total = 0, file.metadata.num_rows
     for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
 
         def at(k: int, done: int = done) -> str:
             return place(done + k)
 
-        for key, found in chunks.items():
+        for key, column in columns.items():
             cells = batch.column(key).to_numpy(zero_copy_only=False)
-            # A copy of what was only lent: the batch's own memory is given back.
-            found.append(np.array(numbers(source, key, cells, at)))
+            column.append(numbers(source, key, cells, at), total)
         if runs is not None and roles.run is not None:
-            runs.add(batch.column(roles.run.key).to_pylist(), at)
+            cells = batch.column(roles.run.key)
+            encoded = cells if hasattr(cells, "dictionary") else cells.dictionary_encode(null_encoding="encode")
+            indices = encoded.indices.fill_null(len(encoded.dictionary)).to_numpy(zero_copy_only=False)
+            runs.add_encoded([*encoded.dictionary.to_pylist(), None], indices, at)
         done += batch.num_rows
         progress(done, total)
-    columns = {key: np.concatenate(chunks.pop(key) or [np.empty(0)]) for key in list(chunks)}
-    return long_form(source, roles, columns, runs, place)
+    library("pyarrow", "Parquet files").default_memory_pool().release_unused()
+    return long_form(source, roles, {key: column.array() for key, column in columns.items()}, runs, place)
 
 
 def place(k: int) -> str:
