@@ -163,6 +163,11 @@ class _Estimator:
         trajectories = as_trajectories(x, t)
         measured = np.concatenate([np.gradient(run.x, run.t, axis=0) for run in trajectories.runs])
         predicted = self.predict(np.concatenate([run.x for run in trajectories.runs]))
+        # A difference needs its neighbours, a prediction all states of its time.
+        sound = np.isfinite(measured).all(axis=1) & np.isfinite(predicted).all(axis=1)
+        if not sound.any():
+            raise InputError("no time and its neighbours were measured completely: x' has nothing to be compared with.")
+        measured, predicted = measured[sound], predicted[sound]
         missed = ((measured - predicted) ** 2).sum(axis=0)
         varied = ((measured - measured.mean(axis=0)) ** 2).sum(axis=0)
         perfect = (missed == 0).astype(float)

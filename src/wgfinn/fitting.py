@@ -24,15 +24,18 @@ from wgfinn.artefact import (
     serve_index,
     versions,
 )
-from wgfinn.data import DataSpec, Scales, Trajectories, atomic_write, cut, state_std
+from wgfinn.data import DataSpec, Scales, Trajectories, atomic_write, cut, fair_length, state_std
 from wgfinn.losses import (
     AbstractEquations,
     AttentionSpec,
+    ScatteredWeakEquations,
     StrongEquations,
     WeakEquations,
     Weights,
+    is_regular,
     require_windows,
     state_weights,
+    width_over_gaps,
 )
 from wgfinn.models import AbstractField, ModelSpec, build
 from wgfinn.training import (
@@ -107,27 +110,43 @@ def ensemble(trajectories: Trajectories, spec: FitSpec) -> list[Member]:
 
 
 def choose_test_functions(trajectories: Trajectories) -> TestFunctionSpec:
-    """The default for a data set: windows a tenth of the shortest run wide, within 10 to 100 samples."""
+    """The default for a data set: windows a tenth of the shortest run wide, within 10 to 100 samples.
+
+    Where values are missing, wide enough for gaps to be short against them.
+    """
     shortest = min(len(run.t) for run in trajectories.runs)
     width = min(100, max(min(shortest, 10), shortest // 10, SMALLEST_WIDTH))
+    width = max(width, min(shortest, width_over_gaps(trajectories)))
     return TestFunctionSpec(width=width, degree=4, overlap=0.9)
 
 
 def resolve(spec: FitSpec, trajectories: Trajectories) -> FitSpec:
     """`spec` with what depends on the data filled in."""
     chosen: dict[str, Any] = {}
+    test_functions = spec.test_functions
+    if spec.method == "weak" and test_functions is None:
+        chosen["test_functions"] = test_functions = choose_test_functions(trajectories)
     if spec.training.batch == "auto":
-        chosen["training"] = spec.training.model_copy(update={"batch": choose_batch(spec.method, trajectories)})
-    if spec.method == "weak" and spec.test_functions is None:
-        chosen["test_functions"] = choose_test_functions(trajectories)
+        batch = choose_batch(spec.method, trajectories, test_functions)
+        chosen["training"] = spec.training.model_copy(update={"batch": batch})
     return spec.model_copy(update=chosen)
 
 
-def choose_batch(method: str, trajectories: Trajectories) -> int:
+def choose_batch(method: str, trajectories: Trajectories, test_functions: TestFunctionSpec | None = None) -> int:
     """Items a step, so that a step evaluates the field at about 3,200 states, whatever the data's size."""
-    longest = min(max(len(run.t) for run in trajectories.runs), _STATES_PER_STEP)
+    test_functions = test_functions or choose_test_functions(trajectories)
+    longest = min(item_length(trajectories, test_functions.width), _STATES_PER_STEP)
     # A strong residual takes three evaluations one after another, for about twice the time.
     return max(1, round(_STATES_PER_STEP / longest)) if method == "weak" else _STATES_PER_STEP // 6
+
+
+def item_length(trajectories: Trajectories, width: int) -> int:
+    """Samples in an item of the weak form: a run, all of it in memory with every network's activations.
+
+    Long runs go in segments, and so do runs among much shorter ones, which would be padded to their length.
+    """
+    lengths = [len(run.t) for run in trajectories.runs]
+    return fair_length(lengths, shared=width - 1, at_least=4 * width, at_most=max(_STATES_PER_STEP, 4 * width))
 
 
 def choose_scales(spec: FitSpec, trajectories: Trajectories) -> Scales:
@@ -143,6 +162,7 @@ def rescale(trajectories: Trajectories, scales: Scales) -> Trajectories:
         [run.t / scales.time for run in trajectories.runs],
         names=trajectories.names,
         run_names=[run.name for run in trajectories.runs],
+        sigma=[run.sigma / scales.scale for run in trajectories.runs if run.sigma is not None] or None,
     )
 
 
@@ -151,11 +171,12 @@ def make_equations(spec: FitSpec, trajectories: Trajectories) -> AbstractEquatio
     if spec.method == "strong":
         return StrongEquations(trajectories, spec.training.dtype)
     assert spec.test_functions is not None
-    width = spec.test_functions.width
-    # An item is a run, all of it in memory with every network's activations: long runs go in segments that together
-    # hold every window.
-    segments = cut(trajectories, max(_STATES_PER_STEP, 4 * width), shared=width - 1)
-    return WeakEquations(segments, spec.test_functions, spec.training.dtype)
+    width, dtype = spec.test_functions.width, spec.training.dtype
+    length = item_length(trajectories, width)
+    if is_regular(trajectories):
+        # Segments that together hold every window.
+        return WeakEquations(cut(trajectories, length, shared=width - 1), spec.test_functions, dtype)
+    return ScatteredWeakEquations(trajectories, spec.test_functions, dtype, length=length)
 
 
 def train_members(

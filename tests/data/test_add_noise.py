@@ -84,3 +84,11 @@ def test_refused_sigma(sigma):
 def test_refused_seed(seed):
     with pytest.raises(InputError, match="seed must be a non-negative integer, but received"):
         add_noise(waves(), 0.1, seed=seed)
+
+
+def test_what_was_not_measured_stays_so():
+    x = np.arange(20.0).reshape(10, 2)
+    x[3, 1] = np.nan
+    noisy = add_noise(Trajectories.from_arrays(x, np.arange(10.0)), 0.1, seed=0).runs[0].x
+    np.testing.assert_array_equal(np.isnan(noisy), np.isnan(x))
+    assert np.all((noisy != x)[~np.isnan(x)])

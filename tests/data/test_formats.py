@@ -13,6 +13,7 @@ import xarray as xr
 from data_sources import FORMS, T, X, grid, in_every_form, ragged, to_frame, write_mat_7_3
 from wgfinn._errors import InputError
 from wgfinn.data import DataSpec, Trajectories, load, read, save
+from wgfinn.data.formats import WRITERS
 from wgfinn.data.formats.labelled import to_dataset
 
 
@@ -87,19 +88,22 @@ def test_missing_values_reach_the_recording(tmp_path):
         np.testing.assert_array_equal(recording.runs[0].x, with_gap()[1], err_msg=form)
 
 
-def _accepts_missing() -> bool:
-    try:
-        Trajectories.from_arrays(with_gap()[1], T)
-    except InputError:
-        return False
-    return True
-
-
-@pytest.mark.skipif(not _accepts_missing(), reason="Trajectories does not take missing values")
 def test_missing_values_survive_every_format(tmp_path):
     expected = Trajectories.from_arrays(with_gap()[1], T, names=["q", "p"], run_names=["a"])
     for form, source in in_every_form(expected, tmp_path).items():
         assert load(source).digest() == expected.digest(), form
+
+
+@pytest.mark.parametrize("lengths", [(3, 3), (3, 2)])
+def test_noise_levels_survive_every_format(tmp_path, lengths):
+    """Also where a value was not measured, and its level is not known."""
+    x = [X[k, :n].copy() for k, n in enumerate(lengths)]
+    x[0][1, 0] = np.nan
+    levels = [1 / np.arange(1.0, 2 * n + 1).reshape(n, 2) for n in lengths]
+    expected = Trajectories.from_arrays(x, [T[:n] for n in lengths], ["q", "p"], ["m", ""], sigma=levels)
+    for suffix in WRITERS:
+        save(expected, tmp_path / f"runs{suffix}")
+        assert load(tmp_path / f"runs{suffix}").digest() == expected.digest(), suffix
 
 
 # ------------------------------------------------------------------------------------ layouts of arrays

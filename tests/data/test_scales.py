@@ -99,3 +99,19 @@ def test_refused_content(content, message):
 def test_refused_shape(direction):
     with pytest.raises(InputError, match=r"the last axis must hold the 3 states, but the array has shape \(5, 1\)"):
         getattr(Scales.identity(3), direction)(np.zeros((5, 1)))
+
+
+def test_missing_values_do_not_count():
+    x = np.array([[1.0, 5.0], [np.nan, 6.0], [3.0, np.nan], [5.0, 7.0]])
+    scales = Scales.standardise(Trajectories.from_arrays(x, np.arange(4.0)))
+    np.testing.assert_allclose(scales.shift, [3.0, 6.0], rtol=1e-15)
+    np.testing.assert_allclose(scales.scale, [np.std([1, 3, 5]), np.std([5, 6, 7])], rtol=1e-15)
+
+
+def test_complete_data_give_the_numbers_of_plain_numpy():
+    """Bit by bit: models of earlier versions must come out the same."""
+    x = np.random.default_rng(0).normal(3.0, 2.0, size=(7, 101, 3))
+    scales = Scales.standardise(Trajectories.from_arrays(x, np.arange(101.0)))
+    flat = x.reshape(-1, 3)
+    assert scales.shift.tobytes() == np.mean(flat, axis=0).tobytes()
+    assert scales.scale.tobytes() == np.std(flat, axis=0).tobytes()

@@ -60,3 +60,12 @@ def test_not_a_number(tmp_path):
 def test_no_file(tmp_path, name, match):
     with pytest.raises(InputError, match=match):
         load_start_states(tmp_path / name, NAMES)
+
+
+def test_a_run_whose_first_state_is_incomplete(tmp_path):
+    x = np.arange(6.0).reshape(3, 2)
+    x[0, 1] = np.nan
+    save(Trajectories.from_arrays(x, 2 + np.arange(3.0), names=["q", "p"]), tmp_path / "data.npz")
+    with pytest.raises(InputError, match="run '0' cannot be a start: 'p' was not measured at its first time, t = 2"):
+        load_start_states(tmp_path / "data.npz", NAMES)
+    np.testing.assert_array_equal(load_start_states(tmp_path / "data.npz", ("q",))[0], [[0.0]])

@@ -57,6 +57,13 @@ class TestRelativeL2:
         prediction[0, 3, :2] = bad
         np.testing.assert_array_equal(relative_l2(truth, prediction), [[np.inf, np.inf, 0.0]])
 
+    def test_over_the_measured_samples(self):
+        truth = np.array([[[3.0, 1.0, np.nan], [np.nan, 2.0, np.nan], [4.0, np.nan, np.nan]]])
+        prediction = np.array([[[3.0, 1.0, 7.0], [99.0, 1.0, 7.0], [4.5, 99.0, 7.0]]])
+        np.testing.assert_allclose(relative_l2(truth, prediction), [[0.5 / 5, 1 / np.sqrt(5), np.nan]], rtol=1e-15)
+        prediction[0, 1, 0] = np.nan  # diverged where nothing was measured
+        np.testing.assert_allclose(relative_l2(truth, prediction)[0, 0], np.inf)
+
     @pytest.mark.parametrize(
         ("truth", "prediction", "match"),
         [
@@ -115,6 +122,15 @@ class TestSimulateRuns:
         for x, y in zip(simulated, double, strict=True):
             np.testing.assert_array_equal(x, y)
 
+    def test_start_must_be_complete(self):
+        x = np.ones((2, 5, 2))
+        x[1, 0, 1] = np.nan
+        runs = Trajectories.from_arrays(x, 3 + np.arange(5.0), names=("q", "p"))
+        message = r"run '1': a simulation starts from the first state, but 'p' was not measured there \(t = 3\)"
+        with pytest.raises(InputError, match=message):
+            simulate_runs(FaultyField(), runs)
+        assert [len(x) for x in simulate_runs(FaultyField(), runs.from_complete_start())] == [5, 4]
+
     def test_unknown_integrator(self):
         with pytest.raises(InputError, match="'euler' is unknown; choose one of rk23, accurate"):
             simulate_runs(FaultyField(), ragged(), "euler")
@@ -136,6 +152,15 @@ class TestErrors:
         assert errors.per_state == pytest.approx({"a": 0.3, "b": 0.5})
         assert errors.per_run == pytest.approx({"u": 0.15, "v": 0.35, "w": 0.7})
         assert errors.median_run == pytest.approx(0.35)
+
+    def test_means_leave_out_states_that_a_run_never_measured(self):
+        truth = np.ones((2, 4, 2))
+        truth[1, :, 0] = np.nan
+        prediction = np.ones((2, 4, 2)) + np.array([[0.1, 0.2], [0.3, 0.4]])[:, None]
+        errors = prediction_errors(Trajectories.from_arrays(truth, np.arange(4.0), names=("a", "b")), prediction)
+        assert errors.per_state == pytest.approx({"a": 0.1, "b": 0.3})
+        assert errors.per_run == pytest.approx({"0": 0.15, "1": 0.4})
+        assert errors.overall == pytest.approx(0.7 / 3)
 
     @pytest.mark.parametrize("integrator", ["rk23", "accurate"])
     def test_a_diverging_run_stays_in_the_mean(self, integrator):

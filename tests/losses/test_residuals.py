@@ -236,12 +236,34 @@ def test_run_too_short_is_named():
         WeakEquations(ragged(), TestFunctionSpec(width=35), "float64")
 
 
-def test_uneven_steps_are_refused():
+def test_strong_pairs_leave_out_what_is_missing():
+    """Rows 0 to 5; a value is missing in row 2, all of row 4: the pairs (0, 1) and, over the dropped time, (3, 5)."""
+    t = np.array([0.0, 0.1, 0.4, 0.5, 0.7, 1.0])
+    x = np.stack([t, 2 * t], axis=1)
+    x[2, 1] = np.nan
+    x[4] = np.nan
+    equations = StrongEquations(Trajectories.from_arrays(x, t), "float64")
+    np.testing.assert_array_equal(equations.before, x[[0, 3]].T)
+    np.testing.assert_array_equal(equations.after, x[[1, 5]].T)
+    np.testing.assert_allclose(equations.steps, [[0.1, 0.5]], rtol=1e-15)
+
+
+def test_no_strong_pair_at_all():
+    x = np.array([[0.0, np.nan], [np.nan, 1.0], [2.0, 2.0]])
+    with pytest.raises(InputError, match=r"no two neighbouring samples were measured completely.*Use the weak form"):
+        StrongEquations(Trajectories.from_arrays(x, np.arange(3.0)), "float64")
+
+
+def test_uneven_steps_and_missing_values_are_refused():
     t = 0.1 * np.arange(40)
     t[7:] += 0.05
     runs = Trajectories.from_arrays(np.zeros((40, 1)), t, run_names=["gap"])
     with pytest.raises(InputError, match=r"run 'gap': the times of a run must be equally spaced"):
         WeakEquations(runs, SPEC, "float64")
+    x = np.zeros((40, 2))
+    x[3, 1] = np.nan
+    with pytest.raises(InputError, match=r"run '0': some values were not measured; use `ScatteredWeakEquations`"):
+        WeakEquations(Trajectories.from_arrays(x, 0.1 * np.arange(40)), SPEC, "float64")
 
 
 @pytest.mark.parametrize("x64", [True, False])

@@ -7,9 +7,10 @@ numpy float64. What does not: integration, known systems, test functions and any
 from wgfinn.data.atomic import atomic_write
 from wgfinn.data.files import check_writable, load, load_start_states, read, save
 from wgfinn.data.formats import DataSpec, Recording
+from wgfinn.data.gaps import stretches
 from wgfinn.data.noise import add_noise, state_std
 from wgfinn.data.scales import Scales
-from wgfinn.data.segments import cut
+from wgfinn.data.segments import cut, fair_length
 from wgfinn.data.split import split
 from wgfinn.data.trajectories import Run, Trajectories, as_trajectories
 
@@ -24,10 +25,12 @@ __all__ = [
     "atomic_write",
     "check_writable",
     "cut",
+    "fair_length",
     "load",
     "load_start_states",
     "read",
     "save",
     "split",
     "state_std",
+    "stretches",
 ]

@@ -123,6 +123,13 @@ def load_start_states(
         say(recording)
     trajectories = recording.trajectories()
     order = [_state_index(source, name, trajectories.names) for name in names]
+    for run in trajectories.runs:
+        missing = [name for name, column in zip(names, order, strict=True) if not run.observed[0, column]]
+        if missing:
+            raise InputError(
+                f"{source}: run {run.name!r} cannot be a start: {missing[0]!r} was not measured at its first time, "
+                f"t = {run.t[0]:.6g}."
+            )
     return np.stack([run.x[0, order] for run in trajectories.runs]), list(trajectories.run_names)
 
 

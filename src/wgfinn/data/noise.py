@@ -15,13 +15,13 @@ _CONSTANT = 1e-12
 
 
 def state_std(trajectories: Trajectories) -> Float64[np.ndarray, " state"]:
-    r"""$\sigma_l$: population standard deviation of state $l$ over all runs and times (paper, section 5).
+    r"""$\sigma_l$: population standard deviation of state $l$ over all its measured values (paper, section 5).
 
     Exactly zero for a state that never moves, also where rounding leaves a trace of spread.
     """
     x = np.concatenate([run.x for run in trajectories.runs])
-    spread = np.std(x, axis=0)
-    return np.where(spread > _CONSTANT * np.max(np.abs(x), axis=0), spread, 0.0)
+    spread = np.nanstd(x, axis=0)
+    return np.where(spread > _CONSTANT * np.nanmax(np.abs(x), axis=0), spread, 0.0)
 
 
 def add_noise(
@@ -29,8 +29,8 @@ def add_noise(
 ) -> Trajectories:
     r"""$y = x + \rho\,\sigma_l\,\xi$ with $\xi \sim N(0, 1)$ for each run, time and state (paper, section 5).
 
-    `level` is $\rho$ (0.05 is 5 % noise). The initial state is corrupted too. `sigma` is $\sigma_l$ and
-    defaults to `state_std(trajectories)`; the paper takes it from the clean training runs.
+    `level` is $\rho$ (0.05 is 5 % noise). The initial state is corrupted too; what was not measured stays so.
+    `sigma` is $\sigma_l$ and defaults to `state_std(trajectories)`; the paper takes it from the clean training runs.
     """
     if not np.isfinite(level) or level < 0:
         raise InputError(

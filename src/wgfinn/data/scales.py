@@ -51,7 +51,7 @@ class Scales:
 
     @classmethod
     def standardise(cls, trajectories: Trajectories, *, time: float | int | None = None) -> "Scales":
-        """Mean 0 and population standard deviation 1 for each state over all runs and times.
+        """Mean 0 and population standard deviation 1 for each state over all its measured values.
 
         A state that is constant up to rounding keeps scale 1. `time` defaults to a quarter of the median
         duration of a run: rates are then of order one over a record, and unlike a scale made from
@@ -61,7 +61,7 @@ class Scales:
         spread = state_std(trajectories)
         if time is None:
             time = float(np.median([run.duration for run in trajectories.runs])) / 4
-        return cls(shift=np.mean(x, axis=0), scale=np.where(spread > 0, spread, 1.0), time=float(time))
+        return cls(shift=np.nanmean(x, axis=0), scale=np.where(spread > 0, spread, 1.0), time=float(time))
 
     def forward(self, x: Float[np.ndarray, "*batch state"]) -> Float[np.ndarray, "*batch state"]:
         """Physical to scaled: $z = (x - m) / s$."""

@@ -1,9 +1,11 @@
 """Long runs as several shorter ones."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from wgfinn._errors import InputError
-from wgfinn.data.trajectories import Trajectories
+from wgfinn.data.trajectories import Run, Trajectories
 
 
 def cut(trajectories: Trajectories, length: int, *, shared: int) -> Trajectories:
@@ -14,13 +16,26 @@ def cut(trajectories: Trajectories, length: int, *, shared: int) -> Trajectories
     """
     if not 0 <= shared < length:
         raise InputError(f"segments of {length} samples cannot share {shared}; share fewer samples than they have.")
-    times, states, names = [], [], []
+    segments = []
     for run in trajectories.runs:
         for start in _starts(len(run.t), length, length - shared):
-            times.append(run.t[start : start + length])
-            states.append(run.x[start : start + length])
-            names.append(run.name if len(run.t) <= length else f"{run.name} from {start}")
-    return Trajectories.from_arrays(states, times, names=trajectories.names, units=trajectories.units, run_names=names)
+            here = slice(start, start + length)
+            name = run.name if len(run.t) <= length else f"{run.name} from {start}"
+            segments.append(Run(run.t[here], run.x[here], name, None if run.sigma is None else run.sigma[here]))
+    return Trajectories(runs=tuple(segments), names=trajectories.names, units=trajectories.units)
+
+
+def fair_length(lengths: Sequence[int], *, shared: int, at_least: int, at_most: int) -> int:
+    """The length of segments for which runs of these lengths, cut and padded to it, hold the fewest samples in all.
+
+    Runs of one length up to `at_most` stay whole; one long run among many short ones is cut, instead of all others
+    being padded to its length.
+    """
+    longest = min(max(lengths), at_most)
+    runs = np.asarray(lengths)
+    candidates = [*sorted({n for n in lengths if at_least <= n <= longest} - {longest}), longest]
+    # Of equals the longest, which needs the fewest segments.
+    return min(reversed(candidates), key=lambda n: n * int(np.sum(1 + np.maximum(0, -(-(runs - n) // (n - shared))))))
 
 
 def _starts(n_times: int, length: int, stride: int) -> list[int]:

@@ -1,8 +1,8 @@
 """Trajectories: the times and states of one or more runs, with names and units.
 
-Everything is checked here, at the door, so that later stages may trust what they receive: real, finite
-values, strictly increasing times, one set of states for all runs. What does not live here: noise levels,
-file paths, splits and scales.
+Everything is checked here, at the door, so that later stages may trust what they receive: real values, finite or
+NaN for "not measured", strictly increasing times, one set of states for all runs. What does not live here: file
+paths, splits and scales.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
 from wgfinn._errors import InputError
 from wgfinn.data._arrays import labels, real_array, unique
@@ -26,30 +26,53 @@ STEP_TOLERANCE = 1e-6
 class Run:
     r"""One record $(t_k, x(t_k))$, $k = 0, \dots, K$: times, states and the name used in messages.
 
-    Times are finite and strictly increase; there are at least two of them. States are checked by
-    `Trajectories`, which knows their names. Arrays are read-only float64 copies.
+    Times are finite and strictly increase; there are at least two of them. NaN in `x` means "not measured". A time
+    at which nothing was measured says nothing and is left out: `t` and `x` hold the rest. `sigma` holds the noise
+    levels (standard deviations) of the single values, if they are known; NaN where nothing was measured. States are
+    checked by `Trajectories`, which knows their names. Arrays are read-only float64 copies.
     """
 
     t: Float64[np.ndarray, " time"]
     x: Float64[np.ndarray, "time state"]
     name: str
+    sigma: Float64[np.ndarray, "time state"] | None
 
-    def __init__(self, t: Any, x: Any, name: str) -> None:
+    def __init__(self, t: Any, x: Any, name: str, sigma: Any = None) -> None:
         (name,) = labels([name], "a run name")
         times = real_array(t, f"run {name!r}: t")
-        states = real_array(x, f"run {name!r}: x")
-        if states.ndim == 1:
-            states = states[:, None]
+        states = _column(real_array(x, f"run {name!r}: x"))
+        levels = None if sigma is None else _column(real_array(sigma, f"run {name!r}: sigma"))
         _check_times(name, times)
         _check_shape(name, times, states)
-        object.__setattr__(self, "t", times)
-        object.__setattr__(self, "x", states)
+        if levels is not None and levels.shape != states.shape:
+            raise InputError(
+                f"run {name!r}: sigma must have the shape of x, {states.shape}, but has shape {levels.shape}."
+            )
+        measured = ~np.isnan(states)
+        rows = measured.any(axis=1)
+        _check_rows(name, rows)
+        object.__setattr__(self, "t", _frozen(times[rows]))
+        # One NaN for all: its spare bits must not tell two equal records apart.
+        object.__setattr__(self, "x", _frozen(np.where(measured, states, np.nan)[rows]))
         object.__setattr__(self, "name", name)
+        object.__setattr__(
+            self, "sigma", None if levels is None else _frozen(np.where(measured, levels, np.nan)[rows])
+        )
 
     def __repr__(self) -> str:
         return (
             f"Run({self.name!r}: {self.t.size} times in [{self.t[0]:.6g}, {self.t[-1]:.6g}], {self.x.shape[1]} states)"
         )
+
+    @property
+    def observed(self) -> Bool[np.ndarray, "time state"]:
+        """Which values were measured."""
+        return ~np.isnan(self.x)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every state was measured at every time of the run."""
+        return bool(self.observed.all())
 
     @property
     def duration(self) -> float:
@@ -113,7 +136,9 @@ class Trajectories:
                     f"received {len(given)} {what} {list(given)} for {n_states} states; give one for each."
                 )
         for run in runs:
-            _check_finite(run, names)
+            _check_values(run, names)
+        _check_observed(runs, names)
+        _check_levels(runs)
         object.__setattr__(self, "runs", runs)
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "units", units)
@@ -126,25 +151,31 @@ class Trajectories:
         names: Iterable[Any] | None = None,
         units: Iterable[Any] | None = None,
         run_names: Iterable[Any] | None = None,
+        sigma: Any = None,
     ) -> "Trajectories":
         """Build trajectories from plain arrays.
 
         `x` is (time, state), (traj, time, state), (time,) for a single state, or a list of (time, state)
         arrays of any lengths. `t` is (time,), shared by all runs, or (traj, time), or a list with the times
         of each run. A list of 1-D arrays in `x` is a list of states, one a time, unless `t` is given per run.
+        NaN in `x` means "not measured"; `sigma`, shaped like `x`, holds the noise levels if they are known.
         States are named x1, x2, ... and runs 0, 1, ... unless named.
         """
         if t is None:
             raise InputError("t is missing: give the times of the states in x.")
-        states = _states_of_runs(x, t)
+        states = _states_of_runs(x, t, "x")
         times = _times_of_runs(t, len(states))
         if run_names is None:
             run_names = (str(k) for k in range(len(states)))
         run_labels = labels(run_names, "run names")
         if len(run_labels) != len(states):
             raise InputError(f"received {len(run_labels)} run names for {len(states)} runs; give one for each.")
+        levels = [None] * len(states) if sigma is None else _states_of_runs(sigma, t, "sigma")
+        if len(levels) != len(states):
+            raise InputError(f"sigma holds the noise levels of {len(levels)} runs, but x holds {len(states)}.")
         runs = tuple(
-            Run(t=t_run, x=x_run, name=name) for t_run, x_run, name in zip(times, states, run_labels, strict=True)
+            Run(t=t_run, x=x_run, name=name, sigma=levels_run)
+            for t_run, x_run, name, levels_run in zip(times, states, run_labels, levels, strict=True)
         )
         n_states = runs[0].x.shape[1]
         return cls(
@@ -168,6 +199,16 @@ class Trajectories:
     def n_states(self) -> int:
         """The number of states, d."""
         return len(self.names)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every state was measured at every time of every run."""
+        return all(run.is_complete for run in self.runs)
+
+    @property
+    def has_noise_levels(self) -> bool:
+        """Whether the noise levels of the values are known."""
+        return self.runs[0].sigma is not None
 
     @property
     def run_names(self) -> tuple[str, ...]:
@@ -222,24 +263,33 @@ class Trajectories:
         return Trajectories(runs=tuple(self.runs[int(k)] for k in picked), names=self.names, units=self.units)
 
     def with_states(self, states: Sequence[Any]) -> "Trajectories":
-        """The same runs and times with other states, one array per run."""
+        """The same runs, times and noise levels with other states, one array per run."""
         if len(states) != len(self):
             raise InputError(f"received states for {len(states)} runs, but there are {len(self)}.")
         runs = []
         for run, x in zip(self.runs, states, strict=True):
             if np.shape(x) != run.x.shape:
                 raise InputError(f"run {run.name!r}: the new states have shape {np.shape(x)}, expected {run.x.shape}.")
-            runs.append(Run(t=run.t, x=x, name=run.name))
+            runs.append(Run(t=run.t, x=x, name=run.name, sigma=run.sigma))
         return Trajectories(runs=tuple(runs), names=self.names, units=self.units)
 
+    def from_complete_start(self) -> "Trajectories":
+        """The runs from the first time on at which all states were measured: where a simulation can start."""
+        return Trajectories(
+            runs=tuple(_from_complete_start(run, self.names) for run in self.runs), names=self.names, units=self.units
+        )
+
     def digest(self) -> str:
-        """SHA-256 (hex) of names, units, shapes, times and states; run names do not count."""
+        """SHA-256 (hex) of names, units, shapes, times, states and noise levels; run names do not count."""
         hasher = hashlib.sha256()
         shapes = [run.x.shape for run in self.runs]
         hasher.update(json.dumps([self.names, self.units, shapes]).encode())
         for run in self.runs:
             hasher.update(run.t.astype("<f8").tobytes())
             hasher.update(run.x.astype("<f8").tobytes())
+            if run.sigma is not None:
+                hasher.update(b"sigma")
+                hasher.update(run.sigma.astype("<f8").tobytes())
         return hasher.hexdigest()
 
 
@@ -294,15 +344,75 @@ def _check_shape(name: str, t: np.ndarray, x: np.ndarray) -> None:
     )
 
 
-def _check_finite(run: Run, names: tuple[str, ...]) -> None:
-    finite = np.isfinite(run.x)
-    if np.all(finite):
+def _check_rows(name: str, rows: np.ndarray) -> None:
+    """A run needs two times at which something was measured."""
+    if not rows.any():
+        raise InputError(f"run {name!r}: nothing was measured: all of x is NaN. Leave this run out.")
+    if rows.sum() < 2:
+        k = int(np.argmax(rows))
+        raise InputError(
+            f"run {name!r}: a run needs values at 2 points in time at least, but all of x is NaN except at time "
+            f"index {k}. Leave this run out."
+        )
+
+
+def _check_values(run: Run, names: tuple[str, ...]) -> None:
+    bad = np.isinf(run.x)
+    if np.any(bad):
+        k, j = (int(index) for index in np.argwhere(bad)[0])
+        raise InputError(
+            f"run {run.name!r}: states must be finite, or NaN where nothing was measured, but state {names[j]!r} is "
+            f"{run.x[k, j]} at t = {run.t[k]:.6g}. Mend that point, or write NaN."
+        )
+    if run.sigma is None:
         return
-    k, j = (int(index) for index in np.argwhere(~finite)[0])
-    raise InputError(
-        f"run {run.name!r}: states must be finite, but state {names[j]!r} is {run.x[k, j]} at time index {k} "
-        f"(t = {run.t[k]:.6g}). Drop or mend that point, or cut the run there."
-    )
+    bad = run.observed & ~(np.isfinite(run.sigma) & (run.sigma > 0))
+    if np.any(bad):
+        k, j = (int(index) for index in np.argwhere(bad)[0])
+        raise InputError(
+            f"run {run.name!r}: sigma must be finite and above 0 wherever x was measured, but for state {names[j]!r} "
+            f"at t = {run.t[k]:.6g} it is {run.sigma[k, j]}. Give its noise level, or write NaN into x."
+        )
+
+
+def _check_observed(runs: tuple[Run, ...], names: tuple[str, ...]) -> None:
+    observed = np.any([run.observed.any(axis=0) for run in runs], axis=0)
+    if not observed.all():
+        raise InputError(
+            f"state {names[int(np.argmin(observed))]!r} was never measured: it is NaN in every run. Leave it out, or "
+            "add runs that measure it."
+        )
+
+
+def _check_levels(runs: tuple[Run, ...]) -> None:
+    without = [run.name for run in runs if run.sigma is None]
+    if without and len(without) < len(runs):
+        raise InputError(f"sigma is missing for run {without[0]!r}: give noise levels for every run, or for none.")
+
+
+def _from_complete_start(run: Run, names: tuple[str, ...]) -> Run:
+    complete = run.observed.all(axis=1)
+    # The last time cannot be a start: nothing follows it.
+    if not complete[:-1].any():
+        never = np.flatnonzero(~run.observed.any(axis=0))
+        why = f"; state {names[int(never[0])]!r} was never measured in it" if never.size else ""
+        raise InputError(
+            f"run {run.name!r}: there is no time before its last at which all states were measured, from which a "
+            f"simulation could start{why}. Leave this run out."
+        )
+    first = int(np.argmax(complete))
+    return Run(run.t[first:], run.x[first:], run.name, None if run.sigma is None else run.sigma[first:])
+
+
+def _column(array: np.ndarray) -> np.ndarray:
+    """A single state as a table of one column."""
+    return array[:, None] if array.ndim == 1 else array
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    array = np.ascontiguousarray(array)
+    array.setflags(write=False)
+    return array
 
 
 def _given_per_run(t: Any) -> bool:
@@ -319,27 +429,27 @@ def _ndim(value: Any) -> int:
         return -1
 
 
-def _states_of_runs(x: Any, t: Any) -> list[np.ndarray]:
+def _states_of_runs(x: Any, t: Any, what: str) -> list[np.ndarray]:
     if isinstance(x, list | tuple):
         if len(x) == 0:
-            raise InputError("x is empty: give at least one run.")
+            raise InputError(f"{what} is empty: give at least one run.")
         dimensions = _ndim(x[0])
         if dimensions in (-1, 2) or (dimensions == 1 and _given_per_run(t)):
-            return [real_array(entry, f"x[{k}]") for k, entry in enumerate(x)]
-    array = real_array(x, "x")
+            return [real_array(entry, f"{what}[{k}]") for k, entry in enumerate(x)]
+    array = real_array(x, what)
     if array.ndim in (1, 2):
         return [array]
     if array.ndim != 3:
         raise InputError(
-            "x must be (time, state), (traj, time, state) or a list of (time, state) arrays, but has shape "
+            f"{what} must be (time, state), (traj, time, state) or a list of (time, state) arrays, but has shape "
             f"{array.shape}."
         )
     if array.shape[0] == 0:
-        raise InputError("x is empty: give at least one run.")
+        raise InputError(f"{what} is empty: give at least one run.")
     if not _given_per_run(t) and np.size(t) == array.shape[0] and np.size(t) not in array.shape[1:]:
         raise InputError(
-            f"x has shape {array.shape} for {np.size(t)} times, but axis 0 is the run and axis 1 is time. "
-            "Pass numpy.swapaxes(x, 0, 1)."
+            f"{what} has shape {array.shape} for {np.size(t)} times, but axis 0 is the run and axis 1 is time. "
+            f"Pass numpy.swapaxes({what}, 0, 1)."
         )
     return list(array)
 

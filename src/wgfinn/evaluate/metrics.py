@@ -22,12 +22,14 @@ def simulate_runs(
 ) -> list[Float64[np.ndarray, "_ state"]]:
     """x' = field(x) from the first state of each run, at the times of that run, `(time, state)` each.
 
+    All states must have been measured there: `Trajectories.from_complete_start` cuts off what lies before.
     Computed in double precision whatever the caller's setting. A run that blows up holds NaN or infinity
     from there on.
     """
     if integrator not in INTEGRATORS:
         raise InputError(f"integrator={integrator!r} is unknown; choose one of {', '.join(INTEGRATORS)}.")
     runs = trajectories.runs
+    _check_starts(trajectories)
     simulated: dict[int, np.ndarray] = {}
     with jax.enable_x64(True):
         double = in_double(field)
@@ -38,6 +40,16 @@ def simulate_runs(
             solutions = np.asarray(_rollouts(double, start, times, integrator))
             simulated |= {i: x[: runs[i].t.size] for i, x in zip(members, solutions, strict=True)}
     return [simulated[i] for i in range(len(runs))]
+
+
+def _check_starts(trajectories: Trajectories) -> None:
+    for run in trajectories.runs:
+        if not run.observed[0].all():
+            name = trajectories.names[int(np.argmin(run.observed[0]))]
+            raise InputError(
+                f"run {run.name!r}: a simulation starts from the first state, but {name!r} was not measured there "
+                f"(t = {run.t[0]:.6g}). Cut the run with trajectories.from_complete_start()."
+            )
 
 
 def _batches(runs: Sequence[Run]) -> list[list[int]]:
@@ -69,7 +81,8 @@ def relative_l2(truth: Any, prediction: Any) -> Float64[np.ndarray, "traj state"
     Both are `(traj, time, state)`, or lists of `(time, state)` arrays of any lengths. A prediction that is
     not finite somewhere has an infinite error: a diverged run cannot drop out of a mean. Where the truth of
     a state is zero throughout a run, the error is 0 if the prediction is zero too, and infinite if not: no
-    relative error exists there.
+    relative error exists there. NaN in the truth means "not measured": the sums go over the other times, and where
+    a run never measured a state the error is NaN.
     """
     if len(truth) != len(prediction):
         raise InputError(f"received {len(prediction)} predicted runs for {len(truth)} true ones.")
@@ -85,15 +98,19 @@ def _run_errors(index: int, truth: Any, prediction: Any) -> np.ndarray:
             f"run {index}: truth and prediction must be (time, state) arrays of one shape, "
             f"but have shapes {truth.shape} and {prediction.shape}."
         )
+    measured = ~np.isnan(truth)
+    truth = np.where(measured, truth, 0.0)
     # Squares of very small or large states would leave the range of doubles.
     unit = np.max(np.abs(truth), axis=0)
     unit = np.where(unit > 0, unit, 1.0)
     with np.errstate(over="ignore", invalid="ignore"):
-        difference = np.sqrt(np.sum(((truth - prediction) / unit) ** 2, axis=0))
+        # A prediction counts where nothing was measured only in so far as it must be finite there.
+        missed = np.where(measured | ~np.isfinite(prediction), truth - prediction, 0.0)
+        difference = np.sqrt(np.sum((missed / unit) ** 2, axis=0))
     size = np.sqrt(np.sum((truth / unit) ** 2, axis=0))
     # inf / 0 would be inf as well, but 0 / 0 is not 0.
     errors = np.divide(difference, size, out=np.where(difference == 0, 0.0, np.inf), where=size > 0)
-    return np.where(np.isnan(errors), np.inf, errors)
+    return np.where(measured.any(axis=0), np.where(np.isnan(errors), np.inf, errors), np.nan)
 
 
 @final
@@ -115,11 +132,12 @@ class Errors:
 
 def prediction_errors(trajectories: Trajectories, predictions: Any) -> Errors:
     """Errors of predictions, one `(time, state)` array a run, against the runs of `trajectories`."""
+    # NaN: a state that a run never measured. Every run measured some state, and every state some run measured.
     errors = relative_l2([run.x for run in trajectories.runs], predictions)
-    per_run = np.mean(errors, axis=1)
+    per_run = np.nanmean(errors, axis=1)
     return Errors(
-        overall=float(np.mean(errors)),
-        per_state=dict(zip(trajectories.names, np.mean(errors, axis=0).tolist(), strict=True)),
+        overall=float(np.nanmean(errors)),
+        per_state=dict(zip(trajectories.names, np.nanmean(errors, axis=0).tolist(), strict=True)),
         per_run=dict(zip(trajectories.run_names, per_run.tolist(), strict=True)),
         median_run=float(np.median(per_run)),
         diverged=tuple(

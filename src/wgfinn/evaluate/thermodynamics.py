@@ -54,14 +54,14 @@ def thermodynamic_checks(
     """Energy, entropy and brackets of a field in double precision; None for a field without them.
 
     `simulated` are the rollouts of `simulate_runs`, if the caller has them already. The conditions on the
-    brackets are checked at no more than `max_states` states of the data, evenly chosen.
+    brackets are checked at no more than `max_states` states of the data, evenly chosen among those that are complete.
     """
     if not _has_thermodynamics(field, trajectories.n_states):
         return None
     if simulated is None:
         simulated = simulate_runs(field, trajectories, integrator)
     paths = [np.asarray(x, np.float64) for x in simulated]
-    states = _evenly(np.concatenate([run.x for run in trajectories.runs]), max_states)
+    states = _evenly(np.concatenate([run.x[run.observed.all(axis=1)] for run in trajectories.runs]), max_states)
     with jax.enable_x64(True):
         double = in_double(field)
         energies, entropies = (np.asarray(v) for v in _potentials(double, jnp.asarray(np.concatenate(paths).T)))

@@ -4,10 +4,10 @@ from wgfinn.losses.residuals import (
     AbstractEquations,
     StrongEquations,
     WeakEquations,
-    require_windows,
     strong_residual,
     weak_residual,
 )
+from wgfinn.losses.scattered import ScatteredWeakEquations, is_regular, require_windows, width_over_gaps
 from wgfinn.losses.weighting import (
     AttentionSpec,
     Weights,
@@ -20,14 +20,17 @@ from wgfinn.losses.weighting import (
 __all__ = [
     "AbstractEquations",
     "AttentionSpec",
+    "ScatteredWeakEquations",
     "StrongEquations",
     "WeakEquations",
     "Weights",
     "attention",
+    "is_regular",
     "mean_over_equations",
     "require_windows",
     "state_weights",
     "strong_residual",
     "weak_residual",
     "weighted_loss",
+    "width_over_gaps",
 ]

@@ -2,7 +2,8 @@
 
 `weak_residual` and `strong_residual` are the formulas. `WeakEquations` and `StrongEquations` hold a data set
 ready for training: training draws items (runs, or pairs of samples) and gets residuals, and never learns
-which of the two it works for.
+which of the two it works for. Both are for complete data on equally spaced samples in the weak form, and any data in
+the strong one; `scattered` holds the weak form for all other data.
 """
 
 from abc import abstractmethod
@@ -14,7 +15,7 @@ import numpy as np
 
 from wgfinn._errors import InputError
 from wgfinn._types import Array, Field, Float
-from wgfinn.data import Trajectories
+from wgfinn.data import Run, Trajectories
 from wgfinn.integrate import step
 from wgfinn.weak import TestFunctionSpec, WeakOperator
 
@@ -54,7 +55,7 @@ class AbstractEquations(eqx.Module):
 
 
 class WeakEquations(AbstractEquations):
-    """Weak residuals: an item is a run; runs shorter than the longest are padded and masked."""
+    """Weak residuals of complete, equally spaced runs: an item is a run; shorter ones are padded and masked."""
 
     states: Float[Array, "state traj time"]
     slopes: Float[Array, "state traj test"]
@@ -65,7 +66,8 @@ class WeakEquations(AbstractEquations):
 
     def __init__(self, trajectories: Trajectories, spec: TestFunctionSpec, dtype: str):
         runs = trajectories.runs
-        require_windows(trajectories, spec)
+        for run in runs:
+            require_room(run, spec)
         longest = max(len(run.t) for run in runs)
         # Padding repeats the last state, so the field is never asked about states that were not seen.
         # Samples behind the last window weigh nothing and are left out.
@@ -84,17 +86,17 @@ class WeakEquations(AbstractEquations):
         self.exists = None if covered.all() else jnp.asarray(covered[None], dtype)
 
     def residual(self, field: Field, items: Items = None) -> Float[Array, "state traj test"]:
-        states, slopes, steps = (_draw(a, items) for a in (self.states, self.slopes, self.steps))
+        states, slopes, steps = (draw(a, items) for a in (self.states, self.slopes, self.steps))
         # One long batch axis: the field's small products then run over contiguous memory.
         rates = field(states.reshape(len(states), -1)).reshape(states.shape)
         return slopes + steps * self.operator.integrate(rates)
 
     def mask(self, items: Items = None) -> Float[Array, "1 traj test"] | None:
-        return None if self.exists is None else _draw(self.exists, items)
+        return None if self.exists is None else draw(self.exists, items)
 
 
 class StrongEquations(AbstractEquations):
-    """Strong residuals: an item is a pair of neighbouring samples, k = 1..K of every run."""
+    """Strong residuals: an item is a pair of neighbouring samples, k = 1..K of every run, both measured completely."""
 
     before: Float[Array, "state pair"]
     after: Float[Array, "state pair"]
@@ -103,28 +105,37 @@ class StrongEquations(AbstractEquations):
 
     def __init__(self, trajectories: Trajectories, dtype: str):
         runs = trajectories.runs
-        self.before = jnp.asarray(np.concatenate([run.x[:-1] for run in runs]).T, dtype)
-        self.after = jnp.asarray(np.concatenate([run.x[1:] for run in runs]).T, dtype)
-        self.steps = jnp.asarray(np.concatenate([np.diff(run.t) for run in runs])[None], dtype)
+        complete = [run.observed.all(axis=1) for run in runs]
+        pairs = np.concatenate([rows[:-1] & rows[1:] for rows in complete])
+        if not pairs.any():
+            raise InputError(
+                "no two neighbouring samples were measured completely, so there is no step to learn from. "
+                'Use the weak form (method = "weak"), which fills short gaps.'
+            )
+        self.before = jnp.asarray(np.concatenate([run.x[:-1] for run in runs])[pairs].T, dtype)
+        self.after = jnp.asarray(np.concatenate([run.x[1:] for run in runs])[pairs].T, dtype)
+        self.steps = jnp.asarray(np.concatenate([np.diff(run.t) for run in runs])[pairs][None], dtype)
         self.n_items = self.before.shape[1]
 
     def residual(self, field: Field, items: Items = None) -> Float[Array, "state pair"]:
-        before, after, steps = (_draw(a, items) for a in (self.before, self.after, self.steps))
+        before, after, steps = (draw(a, items) for a in (self.before, self.after, self.steps))
         return strong_residual(field, before, after, steps)
 
     def mask(self, items: Items = None) -> None:
         return None
 
 
-def _draw(array: Array, items: Items) -> Array:
+def draw(array: Array, items: Items) -> Array:
+    """The items drawn, of an array with items on its second axis."""
     return array if items is None else array[:, items]
 
 
-def require_windows(trajectories: Trajectories, spec: TestFunctionSpec) -> None:
-    """`InputError` unless every run is equally spaced and has room for a test function."""
-    for run in trajectories.runs:
-        try:
-            spec.count(len(run.t))
-        except InputError as error:
-            raise InputError(f"run {run.name!r}: {error}") from None
-        _ = run.step
+def require_room(run: Run, spec: TestFunctionSpec) -> None:
+    """`InputError` unless the run is complete, equally spaced and has room for a test function."""
+    try:
+        spec.count(len(run.t))
+    except InputError as error:
+        raise InputError(f"run {run.name!r}: {error}") from None
+    if not run.is_complete:
+        raise InputError(f"run {run.name!r}: some values were not measured; use `ScatteredWeakEquations`.")
+    _ = run.step

@@ -1,4 +1,4 @@
-"""Test functions on windows of equally spaced samples, and where the windows stand.
+"""Test functions, and where their windows stand over equally spaced samples (other samples: `scattered`).
 
 A family gives its values and slopes on one window; placement is the same for all windows.
 """
@@ -78,7 +78,10 @@ class TestFunctionSpec(Spec):
 
         $\dot\phi = -2 p \tau (1 - \tau^2)^{p-1} \cdot 2 / (b - a)$ with $b - a = \ell - 1$ steps.
         """
-        tau = np.linspace(-1, 1, self.width)
+        values, slopes = self.at(np.linspace(-1, 1, self.width))
+        return values, slopes * 2 / (self.width - 1)
+
+    def at(self, tau: Float[np.ndarray, "*place"]) -> tuple[Float[np.ndarray, "*place"], Float[np.ndarray, "*place"]]:
+        r"""$\phi$ and $d\phi / d\tau$ at places $\tau \in [-1, 1]$ of the window."""
         inside = 1 - tau**2
-        slope = -2 * self.degree * tau * inside ** (self.degree - 1) * 2 / (self.width - 1)
-        return inside**self.degree, slope
+        return inside**self.degree, -2 * self.degree * tau * inside ** (self.degree - 1)

@@ -24,6 +24,7 @@ from wgfinn._errors import InputError
 from wgfinn._spec import Spec
 from wgfinn.data._arrays import unique
 from wgfinn.data.formats.recording import RawRun, Recording, described
+from wgfinn.data.trajectories import Trajectories
 
 RUN_NAMES = ("run", "trajectory", "traj", "id", "run_id", "trajectory_id", "traj_id", "experiment", "episode")
 TIME_NAMES = ("time", "t", "times")
@@ -390,6 +391,15 @@ def _check_times(source: str, run: str, t: np.ndarray, part: slice, place: Calla
             f"{source}: run {run!r}: times must increase, but {place(before + 1)} has {t[before + 1]:.6g} after "
             f"{place(before)} with {t[before]:.6g}. Sort the rows by time, or give each repetition its own run id."
         )
+
+
+def columns_of(trajectories: Trajectories) -> tuple[list[str], list[str], list[np.ndarray]]:
+    """Names and units of one column a state, then one a noise level, if known; and the columns of each run."""
+    names, units = list(trajectories.names), list(trajectories.units)
+    if not trajectories.has_noise_levels:
+        return names, units, [run.x for run in trajectories.runs]
+    both = [np.hstack([run.x, run.sigma]) for run in trajectories.runs if run.sigma is not None]
+    return [*names, *(name + SIGMA_SUFFIX for name in names)], [*units, *units], both
 
 
 def refuse_reserved(names: Sequence[str], kind: str, reserved: Sequence[str] = ("run", "time")) -> None:

@@ -23,6 +23,7 @@ from wgfinn.data.formats.columns import (
     Heading,
     RunCodes,
     assign,
+    columns_of,
     join_heading,
     long_form,
     numbers,
@@ -212,13 +213,14 @@ def write(trajectories: Trajectories, path: Path) -> None:
     for name, unit in zip(trajectories.names, trajectories.units, strict=True):
         if "[" in unit or "]" in unit:
             raise InputError(f"a {kind} file cannot hold the unit {unit!r} of {name!r}; write it without brackets.")
-    headings = [join_heading(name, unit) for name, unit in zip(trajectories.names, trajectories.units, strict=True)]
+    names, units, columns = columns_of(trajectories)
+    headings = [join_heading(name, unit) for name, unit in zip(names, units, strict=True)]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n", delimiter=_delimiter(path))
         writer.writerow(["run", "time", *headings])
-        for run in trajectories.runs:
+        for run, x in zip(trajectories.runs, columns, strict=True):
             for start in range(0, run.t.size, _ROWS_WRITTEN_AT_ONCE):
                 part = slice(start, start + _ROWS_WRITTEN_AT_ONCE)
                 # tolist() gives Python floats, which csv writes by repr.
-                rows = np.column_stack([run.t[part], run.x[part]]).tolist()
+                rows = np.column_stack([run.t[part], x[part]]).tolist()
                 writer.writerows([run.name, *row] for row in rows)

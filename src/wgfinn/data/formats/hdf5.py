@@ -78,7 +78,7 @@ def write(trajectories: Trajectories, path: Path) -> None:
     arrays = block(trajectories)
     text = h5py.string_dtype("utf-8")
     with h5py.File(path, "w") as file:
-        for key in ("t", "x", "lengths"):
+        for key in ("t", "x", "sigma", "lengths"):
             if key in arrays:
                 file.create_dataset(key, data=arrays[key])
         # A dataset, because attributes end at 64 KiB and there may be many runs.

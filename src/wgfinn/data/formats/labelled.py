@@ -22,6 +22,7 @@ from wgfinn.data.formats.columns import (
     Roles,
     RunCodes,
     assign,
+    columns_of,
     find_run,
     find_time,
     refuse_reserved,
@@ -197,10 +198,11 @@ def to_dataset(trajectories: Trajectories) -> Any:
     along = "time" if shared else _SAMPLE
     fill: Callable[[list[np.ndarray]], np.ndarray] = np.stack if shared else _filled_up
     times = trajectories.runs[0].t if shared else _filled_up([run.t for run in trajectories.runs])
+    names, units, columns = columns_of(trajectories)
     return xarray.Dataset(
         {
-            name: (("run", along), fill([run.x[:, j] for run in trajectories.runs]), {"units": unit})
-            for j, (name, unit) in enumerate(zip(trajectories.names, trajectories.units, strict=True))
+            name: (("run", along), fill([x[:, j] for x in columns]), {"units": unit})
+            for j, (name, unit) in enumerate(zip(names, units, strict=True))
         },
         coords={
             "run": ("run", np.array(trajectories.run_names, dtype=object)),

@@ -70,17 +70,21 @@ def write(trajectories: Trajectories, path: Path) -> None:
 
 
 def block(trajectories: Trajectories) -> dict[str, Any]:
-    """`t`, `x`, for runs without a common grid `lengths`, and text arrays."""
+    """`t`, `x`, for runs without a common grid `lengths`, `sigma` if it is known, and text arrays."""
     arrays: dict[str, Any]
     if trajectories.has_shared_grid:
         t, x = trajectories.stacked()
         arrays = {"t": t, "x": x}
+        join = np.stack
     else:
+        join = np.concatenate
         arrays = {
             "t": np.concatenate([run.t for run in trajectories.runs]),
             "x": np.concatenate([run.x for run in trajectories.runs]),
             "lengths": np.array([run.t.size for run in trajectories.runs], dtype=np.int64),
         }
+    if trajectories.has_noise_levels:
+        arrays["sigma"] = join([run.sigma for run in trajectories.runs])
     for key in ("names", "units", "run_names"):
         arrays[key] = np.array(getattr(trajectories, key), dtype=np.str_)
     return arrays

@@ -17,6 +17,7 @@ from wgfinn.data.formats.columns import (
     Heading,
     RunCodes,
     assign,
+    columns_of,
     long_form,
     numbers,
     refuse_reserved,
@@ -98,8 +99,9 @@ def write(trajectories: Trajectories, path: Path) -> None:
         arrow.array(np.concatenate([run.t for run in trajectories.runs])),
     ]
     fields = [arrow.field("run", arrays[0].type), arrow.field("time", arrow.float64())]
-    for j, (name, unit) in enumerate(zip(trajectories.names, trajectories.units, strict=True)):
-        arrays.append(arrow.array(np.concatenate([run.x[:, j] for run in trajectories.runs])))
+    names, units, columns = columns_of(trajectories)
+    for j, (name, unit) in enumerate(zip(names, units, strict=True)):
+        arrays.append(arrow.array(np.concatenate([x[:, j] for x in columns])))
         fields.append(arrow.field(name, arrow.float64(), metadata={_UNITS: unit.encode()}))
     with path.open("wb") as file:
         parquet.write_table(arrow.Table.from_arrays(arrays, schema=arrow.schema(fields)), file)

@@ -1,7 +1,7 @@
 """What a reader found in a source, before it is checked as `Trajectories`.
 
 Every reader returns a `Recording`, whatever the format: runs with times and states, names, units, and in words what
-had to be guessed. Missing values are NaN here; whether they may be is for `Trajectories` to say.
+had to be guessed. Missing values are NaN.
 """
 
 import re
@@ -44,7 +44,7 @@ class Recording:
         self._refuse_empty_states()
         try:
             # Run by run: `Trajectories.from_arrays` would copy all states once more.
-            runs = tuple(Run(t=run.t, x=run.x, name=run.name) for run in self.runs)
+            runs = tuple(Run(t=run.t, x=run.x, name=run.name, sigma=run.sigma) for run in self.runs)
             return Trajectories(runs=runs, names=self.names, units=self.units)
         except InputError as error:
             raise InputError(f"{self.source}: {error}") from error

@@ -1,0 +1,54 @@
+"""Runs with gaps as stretches without: short gaps are filled, long ones divide the run."""
+
+import numpy as np
+from jaxtyping import Float64
+
+from wgfinn.data.local_cubic import lagrange, stencils
+from wgfinn.data.trajectories import Run
+
+# Gaps that exceed the limit by rounding alone do not exceed it.
+_ROUNDING = 1e-9
+
+
+def stretches(run: Run, longest: float) -> tuple[Run, ...]:
+    """The parts of `run` in which no state goes unmeasured for longer than `longest`, with every value filled in.
+
+    A gap is the time between two neighbouring measurements of a state. In a short one, missing values are read off the
+    cubic through four measured values about it (`local_cubic`); nothing is extrapolated. The noise level of a filled
+    value follows from those it was made of, as if their errors were independent.
+    """
+    limit = longest * (1 + _ROUNDING)
+    x = np.array(run.x)
+    sigma = None if run.sigma is None else np.array(run.sigma)
+    for state in range(x.shape[1]):
+        _fill(run.t, x[:, state], None if sigma is None else sigma[:, state], limit)
+    rows = np.flatnonzero(~np.isnan(x).any(axis=1))
+    if rows.size == 0:
+        return ()
+    breaks = np.flatnonzero((np.diff(rows) > 1) | (np.diff(run.t[rows]) > limit)) + 1
+    parts = [part for part in np.split(rows, breaks) if len(part) > 1]
+    return tuple(
+        Run(run.t[part], x[part], run.name, None if sigma is None else sigma[part]) for part in parts
+    )
+
+
+def _fill(
+    t: Float64[np.ndarray, " time"],
+    x: Float64[np.ndarray, " time"],
+    sigma: Float64[np.ndarray, " time"] | None,
+    limit: float,
+) -> None:
+    """Fill the short gaps of one state in place."""
+    measured = np.flatnonzero(~np.isnan(x))
+    for known in np.split(measured, np.flatnonzero(np.diff(t[measured]) > limit) + 1):
+        if known.size < 4:
+            continue
+        missing = np.setdiff1d(np.arange(known[0], known[-1]), known, assume_unique=True)
+        four = stencils(t[known])
+        if missing.size == 0 or four is None:
+            continue
+        nodes = known[four[np.searchsorted(t[known], t[missing]) - 1]]
+        weights = lagrange(t[nodes], t[missing])
+        x[missing] = np.sum(weights * x[nodes], axis=1)
+        if sigma is not None:
+            sigma[missing] = np.sqrt(np.sum((weights * sigma[nodes]) ** 2, axis=1))
