@@ -189,7 +189,7 @@ BAD_FILES = [
     (parquet(time=pa.array([], pa.float64()), q=pa.array([], pa.float64())), r"names of columns but no rows"),
     (parquet(time=[0.0, 1.0], q=[[1.0], [2.0]]), r"column 'q', row 0 \(from 0\): expected a finite number"),
     # arrays
-    (npz(t=T, x=INF), r"runs\.npz: run '1': states must be finite, but state 'x1' is inf at time index 2"),
+    (npz(t=T, x=INF), r"runs\.npz: run '1': states must be finite, .*state 'x1' is inf at"),
     (npz(t=T, x=X + 1j), r"runs\.npz: run '0': x must hold real numbers, but its dtype is complex128"),
     (npz(t=T, q=T + 1j), r"runs\.npz: array 'q', index 0: holds complex numbers"),
     (npz(t=T, x=X.astype(object)), r"array 'x' cannot be read \(Object arrays cannot be loaded"),

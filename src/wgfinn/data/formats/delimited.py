@@ -167,7 +167,7 @@ def _frames(path: Path, header: Header, run: Heading | None, progress: Progress)
             for frame in reader:
                 done = min(file.buffer.tell(), size)
                 progress(done, size)
-                yield frame.dropna(how="all"), int(1.02 * (frame.index[-1] + 1) * size / max(done, 1))
+                yield frame.dropna(how="all"), int(1.02 * frame.index.stop * size / max(done, 1))
     except pandas.errors.EmptyDataError:
         return
     except pandas.errors.ParserError as error:
