@@ -84,7 +84,7 @@ def block(trajectories: Trajectories) -> dict[str, Any]:
             "lengths": np.array([run.t.size for run in trajectories.runs], dtype=np.int64),
         }
     if trajectories.has_noise_levels:
-        arrays["sigma"] = join([run.sigma for run in trajectories.runs])
+        arrays["sigma"] = join([run.sigma for run in trajectories.runs if run.sigma is not None])
     for key in ("names", "units", "run_names"):
         arrays[key] = np.array(getattr(trajectories, key), dtype=np.str_)
     return arrays
