@@ -8,7 +8,7 @@ model.simulate(x0, t), model.energy(x), model.friction(x)
 from wgfinn import systems
 from wgfinn._errors import ArtefactError, InputError, WgfinnError
 from wgfinn._version import __version__
-from wgfinn.data import Trajectories, add_noise, estimate_noise, load, save, split
+from wgfinn.data import Trajectories, add_noise, estimate_noise, load, read, save, split
 from wgfinn.estimator import GFINN, WGFINN
 from wgfinn.fitting import FitSpec
 from wgfinn.inspection import Inspection, inspect
@@ -27,6 +27,7 @@ __all__ = [
     "estimate_noise",
     "inspect",
     "load",
+    "read",
     "save",
     "split",
     "systems",

@@ -26,7 +26,7 @@ from wgfinn.artefact import (
     serve_index,
     versions,
 )
-from wgfinn.data import Scales, Trajectories, atomic_write, cut, estimate_noise, fair_length, state_std
+from wgfinn.data import DataSpec, Scales, Trajectories, atomic_write, cut, estimate_noise, fair_length, state_std
 from wgfinn.losses import (
     AbstractEquations,
     AttentionSpec,
@@ -97,6 +97,7 @@ class FitSpec(Spec):
         default="standardised", description="where the networks live; the structure is exact in physical coordinates"
     )
     weights: Weights = Key(default="inverse_std", description="state weights W of the loss (paper: inverse_std)")
+    data: DataSpec = Key(default=DataSpec(), description="roles of columns, for commands that read DATA")
     model: ModelSpec = ModelSpec()
     test_functions: TestFunctionSpec | None = Key(default=None, description="none: from the data's noise")
     attention: AttentionSpec = AttentionSpec()

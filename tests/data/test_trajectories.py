@@ -349,7 +349,9 @@ def test_times_at_which_nothing_was_measured_are_left_out():
     np.testing.assert_array_equal(runs.runs[1].x, X[1, [0, 1, 2, 4]])
     np.testing.assert_array_equal(runs.runs[1].sigma, 1 + X[1, [0, 1, 2, 4]])
     rows_left_out = Trajectories.from_arrays(
-        [with_gaps()[0], X[1, [0, 1, 2, 4]], X[2]], [T, T[[0, 1, 2, 4]], T], sigma=[1 + X[0], 1 + X[1, [0, 1, 2, 4]], 1 + X[2]]
+        [with_gaps()[0], X[1, [0, 1, 2, 4]], X[2]],
+        [T, T[[0, 1, 2, 4]], T],
+        sigma=[1 + X[0], 1 + X[1, [0, 1, 2, 4]], 1 + X[2]],
     )
     assert runs.digest() == rows_left_out.digest()
 
@@ -413,7 +415,9 @@ def test_from_complete_start():
     np.testing.assert_array_equal(runs.runs[1].x, X[1])
 
 
-@pytest.mark.parametrize(("missing", "why"), [(slice(0, 4), "could start. Leave"), (slice(None), "state 'p' was never")])
+@pytest.mark.parametrize(
+    ("missing", "why"), [(slice(0, 4), "could start. Leave"), (slice(None), "state 'p' was never")]
+)
 def test_no_complete_start(missing, why):
     x = X.copy()
     x[1, missing, 1] = np.nan

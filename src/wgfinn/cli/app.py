@@ -15,11 +15,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Learn thermodynamically consistent equations of motion, x' = L∇E + M∇S, from noisy trajectories.",
 )
-output = Console(soft_wrap=True, highlight=False)
-messages = Console(stderr=True, soft_wrap=True, highlight=False)
+# Without emoji: rich would turn the ":a:" of a message into a picture.
+output = Console(soft_wrap=True, highlight=False, emoji=False)
+messages = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
 Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Trajectories: .npz (t, x, names) or .csv (run, time, states).")
+    Path,
+    typer.Argument(
+        metavar="DATA",
+        help="Trajectories: .csv, .tsv, .parquet, .npz, .h5, .mat, .nc, .zarr, or a folder with one file a run.",
+    ),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A folder made by `wgfinn fit`, or a model file.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, for machines.")]

@@ -11,14 +11,14 @@ from rich.table import Table
 from wgfinn import systems
 from wgfinn._errors import InputError
 from wgfinn.cli.app import Json, app, messages, output, print_json
-from wgfinn.data import Trajectories, add_noise, save, split
+from wgfinn.data import Trajectories, add_noise, check_writable, save, split
 from wgfinn.integrate import Integrator
 
 
 @app.command()
 def generate(
     system: Annotated[str | None, typer.Argument(metavar="SYSTEM", help="Name of the system; see --list.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Where to write: .npz or .csv.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Where to write: .npz, .csv, .parquet, .h5, .mat, .nc, ...")] = None,
     trajectories: Annotated[int | None, typer.Option(help="Number of runs; the paper's if not given.")] = None,
     noise: Annotated[float, typer.Option(help="0.1 adds noise of 10 % of each state's standard deviation.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of the start states, the split and the noise.")] = 0,
@@ -42,6 +42,7 @@ def generate(
         return
     if system is None or out is None:
         raise InputError("give a SYSTEM and --out FILE; `wgfinn generate --list` shows the systems.")
+    check_writable(out)
     source = systems.make(system, **dict(_parameter(text) for text in param or []))
     written = _write(source, out, trajectories, noise, seed, integrator, in_parts)
     if as_json:

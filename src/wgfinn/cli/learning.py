@@ -13,8 +13,9 @@ from wgfinn._errors import ArtefactError, InputError
 from wgfinn._spec import parse
 from wgfinn.artefact import Model
 from wgfinn.cli.app import Data, Json, app, messages, output, print_json
+from wgfinn.cli.data_options import load_data, merged, with_column_options
 from wgfinn.cli.progress import fit_summary, training_bar
-from wgfinn.data import Trajectories, load
+from wgfinn.data import DataSpec, Trajectories
 from wgfinn.estimator import make_spec
 from wgfinn.fitting import CHECKPOINT_FILE, MODEL_FILE, SETTINGS_FILE, VERDICT_FILE, FitSpec, fit, steps_reached
 
@@ -27,8 +28,10 @@ class Method(StrEnum):
 
 
 @app.command(name="fit")
+@with_column_options
 def fit_command(
     data: Data,
+    columns: DataSpec,
     out: Annotated[Path, typer.Option(metavar="RUN", help="Folder for model, settings, metrics and checkpoints.")],
     method: Annotated[
         Method | None,
@@ -46,12 +49,13 @@ def fit_command(
     """Learn a GENERIC model, x' = L∇E + M∇S, from trajectories.
 
     Ctrl-C stops early and leaves a usable model; `wgfinn resume RUN` then goes on to the same end as an uninterrupted
-    training. An option given here wins over the same key of --config.
+    training. An option given here wins over the same key of --config, whose table [data] tells the roles of columns.
 
     Example: wgfinn fit gas.npz --out runs/gas --members 5
     """
     spec = make_spec(config, method=None if method is None else method.value, members=members, steps=steps, seed=seed)
-    trajectories = load(data)
+    spec = spec.model_copy(update={"data": merged(spec.data, columns)})
+    trajectories = load_data(data, spec.data)
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out}: a file of this name exists; give a folder.")
     if (out / MODEL_FILE).exists() or (out / CHECKPOINT_FILE).exists():
@@ -81,10 +85,10 @@ def resume(
     if data is None and source is None:
         raise InputError(f"{run}: the run does not know where its data lie; name them with --data.")
     path = Path(source) if data is None else data
-    trajectories = load(path)
+    spec = parse(FitSpec, content.get("fit", {}), str(settings))
+    trajectories = load_data(path, spec.data)
     if trajectories.digest() != digest:
         raise InputError(f"{path}: not the data this run began with; restore them, or name them with --data.")
-    spec = parse(FitSpec, content.get("fit", {}), str(settings))
     _fit(trajectories, spec, run, str(path), checkpoint_seconds, as_json, resume=True)
 
 

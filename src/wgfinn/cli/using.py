@@ -11,7 +11,20 @@ from rich.table import Table
 from wgfinn._errors import InputError
 from wgfinn.artefact import Model, first_loss, load_model
 from wgfinn.cli.app import Data, Json, RunFolder, app, messages, output, print_json
-from wgfinn.data import SHARE, Band, Run, Trajectories, band, coverage, load, load_start_states, save
+from wgfinn.cli.data_options import load_data, say, with_column_options
+from wgfinn.data import (
+    SHARE,
+    Band,
+    DataSpec,
+    Run,
+    Trajectories,
+    band,
+    check_writable,
+    coverage,
+    load_start_states,
+    read,
+    save,
+)
 from wgfinn.evaluate import prediction_errors, simulate_runs, thermodynamic_checks
 from wgfinn.fitting import MODEL_FILE
 from wgfinn.integrate import Integrator
@@ -24,10 +37,12 @@ def open_model(run: Path) -> Model:
 
 
 @app.command()
+@with_column_options
 def simulate(
     run: RunFolder,
-    initial: Annotated[Path, typer.Option(help="Start states: .csv with a column per state, or a data file.")],
-    out: Annotated[Path, typer.Option(help="Where to write the trajectories: .csv, .parquet or .npz.")],
+    columns: DataSpec,
+    initial: Annotated[Path, typer.Option(help="Start states: .csv with a column per state, or any data.")],
+    out: Annotated[Path, typer.Option(help="Where to write the trajectories: the suffix tells the format.")],
     until: Annotated[
         float | None, typer.Option("--until", "--duration", help="Last time; the start states are at time 0.")
     ] = None,
@@ -48,8 +63,9 @@ def simulate(
     """
     model = open_model(run)
     chosen = _output_times(until, step, times)
-    start, run_names = load_start_states(initial, model.names)
-    grids = _times_of(initial) if chosen is None else [chosen] * len(start)
+    check_writable(out)
+    start, run_names = load_start_states(initial, model.names, columns=columns, say=say)
+    grids = _times_of(initial, columns) if chosen is None else [chosen] * len(start)
     with_bands = bands and member is None and _has_spread(model)
     tables: dict[int, np.ndarray] = {}
     for runs in _on_one_grid(grids):
@@ -102,9 +118,9 @@ def _listed_times(times: str) -> np.ndarray:
     return listed
 
 
-def _times_of(initial: Path) -> list[np.ndarray]:
+def _times_of(initial: Path, columns: DataSpec) -> list[np.ndarray]:
     try:
-        return list(load(initial).times())
+        return list(read(initial, columns).trajectories().times())
     except InputError:  # its start states could be read, so what is missing are the times
         raise InputError(f"{initial} holds no times: say when, by --until and --step or by --times.") from None
 
@@ -164,9 +180,11 @@ def _described(predicted: Trajectories) -> str:
 
 
 @app.command()
+@with_column_options
 def evaluate(
     run: RunFolder,
     data: Data,
+    columns: DataSpec,
     integrator: Annotated[Integrator, typer.Option(help="The paper's fixed steps, or error control.")] = "rk23",
     as_json: Json = False,
 ) -> None:
@@ -174,12 +192,12 @@ def evaluate(
 
     Each run is predicted from its first complete state alone. The error is the paper's: relative l2 in time, mean
     over runs and states (give clean runs: from a noisy first state even a perfect model misses). Energy drift and
-    entropy increments are in units of their natural variation over the data. With several members, the share of samples within their
-    band is given for each state; the band knows nothing of measurement noise, so noisy samples fall outside of it even
-    where the model is right.
+    entropy increments are in units of their natural variation over the data. With several members, the share of
+    samples within their band is given for each state; the band knows nothing of measurement noise, so noisy samples
+    fall outside of it even where the model is right.
     """
     model = open_model(run)
-    trajectories = _matching(load(data), model, data).from_complete_start()
+    trajectories = _matching(load_data(data, columns), model, data).from_complete_start()
     results = _evaluate(model, trajectories, integrator)
     if as_json:
         print_json(results)

@@ -6,7 +6,8 @@ numpy float64. What does not: integration, known systems, test functions and any
 
 from wgfinn.data.atomic import atomic_write
 from wgfinn.data.bands import SHARE, Band, band, coverage
-from wgfinn.data.files import load, load_start_states, save
+from wgfinn.data.files import check_writable, load, load_start_states, read, save
+from wgfinn.data.formats import DataSpec, Recording
 from wgfinn.data.gaps import stretches
 from wgfinn.data.noise import add_noise, estimate_noise, state_std
 from wgfinn.data.resampling import evenly_spaced
@@ -18,6 +19,8 @@ from wgfinn.data.trajectories import Run, Trajectories, as_trajectories
 __all__ = [
     "SHARE",
     "Band",
+    "DataSpec",
+    "Recording",
     "Run",
     "Scales",
     "Trajectories",
@@ -25,6 +28,7 @@ __all__ = [
     "as_trajectories",
     "atomic_write",
     "band",
+    "check_writable",
     "coverage",
     "cut",
     "estimate_noise",
@@ -32,6 +36,7 @@ __all__ = [
     "fair_length",
     "load",
     "load_start_states",
+    "read",
     "save",
     "split",
     "state_std",
