@@ -33,7 +33,7 @@ from wgfinn.report.noise import estimate_noise
 MAX_RUNS = 100
 
 # Numbers that the shown runs may take together: 4 bytes each, 5.3 as text, so that a page stays below 10 MB.
-_BUDGET = 1_200_000
+_BUDGET = 900_000
 _MOST_SAMPLES, _FEWEST_SAMPLES = 1000, 100
 _MOST_MATRICES, _FEWEST_MATRICES = 41, 5
 _MATRIX_BUDGET = 200_000
@@ -503,7 +503,9 @@ def _potentials(
     # A saturated network gives a state that is not finite a finite energy.
     gaps = {which: ~np.all(np.isfinite(x), axis=1) for which, x in along.items()}
     energy, entropy = (np.split(np.where(gaps["predicted"], np.nan, v), ends) for v in values["predicted"])
-    measured_energy, measured_entropy = (np.split(np.where(gaps["measured"], np.nan, v), ends) for v in values["measured"])
+    measured_energy, measured_entropy = (
+        np.split(np.where(gaps["measured"], np.nan, v), ends) for v in values["measured"]
+    )
     rates = np.split(np.where(gaps["predicted"], np.nan, production), ends)
     return [Potentials(*parts) for parts in zip(energy, entropy, measured_energy, measured_entropy, rates, strict=True)]
 

@@ -25,7 +25,7 @@ from wgfinn.artefact import Manifest
 from wgfinn.data import atomic_write
 from wgfinn.report.numbers import Histogram, Matrices, Potentials, ReportData, RunPaths, Slices
 from wgfinn.report.sources import Source
-from wgfinn.report.words import fact_lines, headline, noise_ratio, number, percent, power
+from wgfinn.report.words import fact_lines, factor, headline, noise_ratio, number, percent, power
 
 _MOST_RECORDS = 500
 # Beyond this no axis is of use, and float32 ends not far above.
@@ -118,7 +118,7 @@ def _tiles(data: ReportData) -> list[tuple[str, str, str]]:
     if data.n_runs > 1:
         tiles.append(("Worst run", percent(data.worst_error), data.worst_run))
     if ratios:
-        tiles.append(("Residual over noise", f"{max(ratios):.2g}", "1 is as good as the data; worst state"))
+        tiles.append(("Residual over noise", factor(max(ratios)), "1 is as good as the data; worst state"))
     if data.checks is not None:
         tiles.append(("Energy drift", power(data.checks.energy_drift), "of its natural variation, at most"))
         tiles.append(("Least entropy step", power(data.checks.min_entropy_increment), "0 or more by the second law"))
@@ -237,7 +237,9 @@ def _training(records: Sequence[Mapping[str, Any]], manifest: Manifest) -> list[
     for record in kept:
         for member in record["members"]:
             name = str(member["name"])
-            curve = curves.setdefault(name, {"name": name, "served": name == served, "step": [], "loss": [], "best": []})
+            curve = curves.setdefault(
+                name, {"name": name, "served": name == served, "step": [], "loss": [], "best": []}
+            )
             curve["step"].append(int(record["step"]))
             curve["loss"].append(_loss(member["loss"]))
             curve["best"].append(_loss(member["best_loss"]))

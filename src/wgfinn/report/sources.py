@@ -100,15 +100,23 @@ def _read_records(path: Path) -> tuple[Mapping[str, Any], ...]:
 def _record(path: Path, number: int, line: str) -> Mapping[str, Any]:
     try:
         record = json.loads(line)
-        float(record["step"])
-        for member in record["members"]:
-            str(member["name"]), member["loss"], member["best_loss"]
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError:
+        record = None
+    if not _is_record(record):
         raise ArtefactError(
-            f"{path}: line {number} is not a training record ({type(error).__name__}: {error}). "
+            f"{path}: line {number} is not a training record. "
             "Remove that line, or the file: the report then goes without it."
-        ) from None
+        )
     return record
+
+
+def _is_record(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("step"), int) or "members" not in value:
+        return False
+    members = value["members"]
+    return isinstance(members, list) and all(
+        isinstance(m, dict) and {"name", "loss", "best_loss"} <= m.keys() for m in members
+    )
 
 
 def _read_verdict(path: Path) -> Verdict | None:

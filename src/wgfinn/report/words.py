@@ -62,6 +62,11 @@ def number(value: float) -> str:
     return f"{value:.3g}" if math.isfinite(value) else "∞" if value > 0 else "−∞"
 
 
+def factor(value: float) -> str:
+    """Two significant digits, without an exponent."""
+    return f"{value:.2g}" if value < 99.5 else f"{value:.0f}"
+
+
 def power(value: float) -> str:
     """Two digits and a power of ten."""
     if value == 0 or not math.isfinite(value):
@@ -95,7 +100,7 @@ def _noise_line(states: Sequence[StateErrors]) -> str | None:
     if ratios[name] < 1.5:
         return "The residuals are no larger than the noise in the data: a better fit could not be seen in them."
     return (
-        f"Residuals are up to {ratios[name]:.2g} times the estimated measurement noise ({name}). "
+        f"Residuals are up to {factor(ratios[name])} times the estimated measurement noise ({name}). "
         "A noisy first sample alone brings some of that about."
     )
 

@@ -27,13 +27,18 @@
     const raw = report.runs[k];
     const each = (packed) => (packed === null ? null : packed.map(unpack));
     const all = (parts) => (parts === null ? null : Object.fromEntries(Object.entries(parts).map(([n, p]) => [n, unpack(p)])));
+    const t = unpack(raw.t), matrices = all(raw.matrices);
+    // Clock times differ in their last digits only: count from the start.
+    const origin = Math.abs(t[0]) > 100 * (t[t.length - 1] - t[0]) ? t[0] : 0;
+    if (matrices !== null) matrices.t = matrices.t.map((v) => v - origin);
     return {
-      name: raw.name, error: raw.error, lost: raw.lost, t: unpack(raw.t),
+      name: raw.name, error: raw.error, lost: raw.lost === null ? null : raw.lost - origin, t: t.map((v) => v - origin),
+      timeTitle: origin === 0 ? "time" : `time since ${origin}`,
       measured: each(raw.measured), predicted: each(raw.predicted), low: each(raw.low), high: each(raw.high),
-      potentials: all(raw.potentials), matrices: all(raw.matrices),
+      potentials: all(raw.potentials), matrices,
     };
   });
-  const short = (v) => (Number.isFinite(v) ? String(Number(v.toPrecision(4))).replace("-", "−") : "–");
+  const short = (v, digits = 4) => (Number.isFinite(v) ? String(Number(v.toPrecision(digits))).replace("-", "−") : "–");
   const rows = (flat, width) => Array.from({ length: flat.length / width }, (_, i) => flat.slice(i * width, (i + 1) * width));
 
   // -------------------------------------------------------------------------------------------------- looks
@@ -117,7 +122,7 @@
       layout["yaxis" + name] = axis(states.length > 3 ? brief(report.names[j]) : label(j), { domain: [Math.max(0, top - height), top], range: part.range, nticks: 5 });
     });
     const last = states.length === 1 ? "" : String(states.length);
-    layout.xaxis = axis("time", { anchor: "y" + last });
+    layout.xaxis = axis(runOf(choice.run).timeTitle, { anchor: "y" + last });
     return draw(id, traces, {
       ...layout, shapes, showlegend: legend, height: states.length === 1 ? 380 : 110 + 130 * states.length,
       margin: { l: 64, r: 12, t: legend ? 34 : 12, b: 44 }, hovermode: "x unified", uirevision: `${choice.run}/${choice.state}`,
@@ -139,7 +144,7 @@
       traces.push({ x: run.t, y: run.predicted[j], yaxis, mode: "lines", line: modelLine(), name: "predicted", legendgroup: "predicted", showlegend: first });
       return { traces, range: rangeOf(run.measured[j], [run.predicted[j], ...(banded ? [run.low[j], run.high[j]] : [])]) };
     }, true);
-    const lost = run.lost === null ? "" : ` The prediction left the finite range at time ${short(run.lost)}.`;
+    const lost = run.lost === null ? "" : ` The prediction left the finite range at ${run.timeTitle}: ${short(run.lost)}.`;
     byId("trajectory-note").textContent = `Run “${run.name}”: error ${run.error}, mean over states.${lost}`;
   }
 
@@ -212,12 +217,12 @@
       draw(id, [
         { x: run.t, y: measured, mode: "markers", marker: dots(3), name: "at measured states" },
         { x: run.t, y: predicted, mode: "lines", line: modelLine(), name: "along the prediction" },
-      ], { height: 300, showlegend: true, margin: { l: 56, r: 12, t: 34, b: 44 }, xaxis: axis("time"), yaxis: axis(title, { range: rangeOf(measured, [predicted]) }) });
+      ], { height: 300, showlegend: true, margin: { l: 56, r: 12, t: 34, b: 44 }, xaxis: axis(run.timeTitle), yaxis: axis(title, { range: rangeOf(measured, [predicted]) }) });
     pair("plot-energy", "energy E", p.measured_energy, p.energy);
     pair("plot-entropy", "entropy S", p.measured_entropy, p.entropy);
     const first = p.energy.find(Number.isFinite);
     const line = (id, title, y, more = {}) =>
-      draw(id, [{ x: run.t, y, mode: "lines", line: modelLine(1.6) }], { height: 260, xaxis: axis("time"), yaxis: axis(title, more) });
+      draw(id, [{ x: run.t, y, mode: "lines", line: modelLine(1.6) }], { height: 260, xaxis: axis(run.timeTitle), yaxis: axis(title, more) });
     line("plot-drift", "E − E at the start", p.energy.map((v) => v - first));
     line("plot-production", "entropy production ∕ time", p.production, { rangemode: "tozero" });
   }
@@ -254,7 +259,7 @@
     choice.sample = Math.min(choice.sample, m.t.length - 1);
     slider.value = choice.sample;
     const at = m.x.slice(choice.sample * d, (choice.sample + 1) * d);
-    const words = `time ${short(m.t[choice.sample])}` + (d <= 6 ? ": " + report.names.map((n, j) => `${n} = ${short(at[j])}`).join(", ") : "");
+    const words = `${runOf(choice.run).timeTitle}: ${short(m.t[choice.sample])}` + (d <= 6 ? "; " + report.names.map((n, j) => `${n} = ${short(at[j])}`).join(", ") : "");
     byId("sample-state").textContent = words;
     slider.setAttribute("aria-valuetext", words);
     const names = report.names.map((n) => brief(n, 10));
@@ -266,7 +271,7 @@
       return draw(id, [{
         type: "heatmap", z, zmin: -largest, zmax: largest, colorscale: [[0, low], [0.5, middle], [1, high]], xgap: 1, ygap: 1,
         colorbar: { thickness: 12, outlinewidth: 0, tickfont: { size: 11 } },
-        ...(d <= 8 ? { text: z.map((row) => row.map((v) => (Math.abs(v) < 1e-12 * largest ? "0" : v.toPrecision(2).replace("-", "−")))), texttemplate: "%{text}", textfont: { size: d <= 5 ? 12 : 9, color: style("--ink") } } : {}),
+        ...(d <= 8 ? { text: z.map((row) => row.map((v) => short(Math.abs(v) < 1e-12 * largest ? 0 : v, 2))), texttemplate: "%{text}", textfont: { size: Math.max(7, Math.min(12, byId(id).clientWidth / (10 * d))), color: style("--ink") } } : {}),
         hovertemplate: "%{y}, %{x}: %{z:.4g}<extra></extra>",
       }], { height: 340, title: titled(title), margin: { l: 50, r: 12, t: 34, b: 36 }, dragmode: false,
         xaxis: axis("", ticks), yaxis: axis("", { ...ticks, autorange: "reversed" }) });
