@@ -85,6 +85,6 @@ def with_gaps(data: Trajectories, monkeypatch) -> Trajectories:
 
 def with_a_lost_run(data: Trajectories) -> Trajectories:
     """`data` and a run whose prediction overflows."""
-    far = np.where(np.arange(data.n_states) % 2 == 0, 1e308, -1e308)
+    far = np.where(np.arange(data.n_states) % 2 == 0, 1.7e308, -1.7e308)
     lost = Run(t=data.runs[0].t, x=np.tile(far, (data.runs[0].t.size, 1)), name="lost")
     return replace(data, runs=(*data.runs, lost))

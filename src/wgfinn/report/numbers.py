@@ -44,7 +44,7 @@ _BINS = 48
 _NO_NOISE = 1e-3
 
 Values = Float64[np.ndarray, " time"]
-Path = Float64[np.ndarray, "time state"]
+Samples = Float64[np.ndarray, "time state"]
 
 
 @final
@@ -69,10 +69,10 @@ class StateErrors:
 @final
 @dataclass(frozen=True, eq=False)
 class Potentials:
-    """E and S along one run, 0 at the median state, in units of their natural variation; NaN where there is no state.
+    r"""E and S along one run, 0 at the median state, in units of their natural variation; NaN where there is no state.
 
-    `production` is the rate $\\nabla S \\cdot \\dot x$ along the prediction, for a GENERIC field $\\nabla S \\cdot
-    M \\nabla S \\ge 0$.
+    `production` is the rate $\nabla S \cdot \dot x$ along the prediction, for a GENERIC field
+    $\nabla S \cdot M \nabla S \ge 0$.
     """
 
     energy: Values
@@ -102,11 +102,11 @@ class RunPaths:
     error: float
     samples: int
     t: Values
-    measured: Path
-    predicted: Path
-    low: Path | None
+    measured: Samples
+    predicted: Samples
+    low: Samples | None
     """Lowest and highest prediction of the ensemble; None for a single member."""
-    high: Path | None
+    high: Samples | None
     lost_at: float | None
     """The first time at which the prediction is not finite."""
     potentials: Potentials | None
@@ -177,16 +177,20 @@ def report_data(
         field = model.field()
         predicted = predict(field, trajectories, integrator)
         errors = masked_errors(trajectories, predicted)
+        per_run = _mean(errors, axis=1)
         cloud = _cloud(trajectories)
         scaled = Normalised.of(field, cloud) if has_thermodynamics(field, len(model.names)) else None
         others = [k for k, m in enumerate(model.manifest.members) if m.loss is not None and k != model.manifest.served]
-        shown = choose_runs(_mean(errors, axis=1), _affordable_runs(trajectories, max_runs, bool(others)))
+        shown = choose_runs(per_run, _affordable_runs(trajectories, max_runs, bool(others)))
         subset = trajectories.subset(shown)
         members = [predict(model.field(k), subset, integrator) for k in others]
         paths = [predicted[k] for k in shown]
-        runs = _runs(subset, paths, members, _mean(errors, axis=1)[shown], scaled)
+        runs = _runs(subset, paths, members, per_run[shown], scaled)
         checks = None if scaled is None else _checks(field, cloud, predicted)
         slices = None if scaled is None or len(model.names) < 2 else slice_planes(scaled, cloud)
+    residuals = _residuals(trajectories, predicted)
+    noise = estimate_noise(trajectories)
+    spread = _spread(trajectories)
     return ReportData(
         names=model.names,
         units=trajectories.units,
@@ -194,10 +198,10 @@ def report_data(
         n_samples=sum(run.t.size for run in trajectories.runs),
         missing=sum(int(np.sum(~np.isfinite(run.x))) for run in trajectories.runs),
         error=float(_mean(errors.reshape(1, -1), axis=1)[0]),
-        median_error=_median(_mean(errors, axis=1)),
-        worst_run=trajectories.run_names[_worst(_mean(errors, axis=1))],
-        worst_error=float(_mean(errors, axis=1)[_worst(_mean(errors, axis=1))]),
-        states=_state_errors(trajectories, predicted, errors),
+        median_error=_median(per_run),
+        worst_run=trajectories.run_names[_worst(per_run)],
+        worst_error=float(per_run[_worst(per_run)]),
+        states=_state_errors(trajectories, errors, residuals, noise, spread),
         diverged=tuple(r.name for r, p in zip(trajectories.runs, predicted, strict=True) if _lost(p) is not None),
         unpredicted=tuple(r.name for r, p in zip(trajectories.runs, predicted, strict=True) if np.all(np.isnan(p))),
         left_out_members=sum(m.loss is None for m in model.manifest.members),
@@ -205,7 +209,7 @@ def report_data(
         median_state=np.median(cloud.runs[0].x, axis=0),
         runs=runs,
         slices=slices,
-        histograms=_histograms(trajectories, predicted),
+        histograms=tuple(histogram(*of_state) for of_state in zip(residuals, noise, spread, strict=True)),
     )
 
 
@@ -237,7 +241,7 @@ def masked_errors(trajectories: Trajectories, predicted: Sequence[np.ndarray]) -
 
     NaN where there are none; infinite where a prediction that was begun is not finite.
     """
-    compared = [_compared(run.x, p) for run, p in zip(trajectories.runs, predicted, strict=True)]
+    compared = [_compared(run.x) for run in trajectories.runs]
     errors = relative_l2(
         [np.where(use, run.x, 0.0) for use, run in zip(compared, trajectories.runs, strict=True)],
         [np.where(use, p, 0.0) for use, p in zip(compared, predicted, strict=True)],
@@ -246,7 +250,8 @@ def masked_errors(trajectories: Trajectories, predicted: Sequence[np.ndarray]) -
     return np.where(some, errors, np.nan)
 
 
-def _compared(measured: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+def _compared(measured: np.ndarray) -> np.ndarray:
+    """The measured values from the start of the prediction on."""
     started = np.zeros(len(measured), bool)
     start = _first_complete(measured)
     if start is not None and len(measured) - start >= 2:
@@ -283,23 +288,30 @@ def _checks(field: AbstractField, cloud: Trajectories, predicted: Sequence[np.nd
 
 
 def _state_errors(
-    trajectories: Trajectories, predicted: Sequence[np.ndarray], errors: np.ndarray
+    trajectories: Trajectories,
+    errors: np.ndarray,
+    residuals: Sequence[np.ndarray],
+    noise: np.ndarray,
+    spread: np.ndarray,
 ) -> tuple[StateErrors, ...]:
-    residuals = _residuals(trajectories, predicted)
-    noise = estimate_noise(trajectories)
+    means = _mean(errors, axis=0)
     return tuple(
         StateErrors(
             name=name,
             unit=unit,
-            mean=float(_mean(errors[:, j : j + 1].T, axis=1)[0]),
+            mean=float(means[j]),
             median=_median(errors[:, j]),
             worst=float(errors[_worst(errors[:, j]), j]),
             residual=_rms(residuals[j]),
             noise=float(noise[j]),
-            is_noisy=bool(noise[j] > _NO_NOISE * _spread(trajectories, j)),
+            is_noisy=_is_noisy(noise[j], spread[j]),
         )
         for j, (name, unit) in enumerate(zip(trajectories.names, trajectories.units, strict=True))
     )
+
+
+def _is_noisy(noise: float, spread: float) -> bool:
+    return bool(noise > _NO_NOISE * spread)
 
 
 def _residuals(trajectories: Trajectories, predicted: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -309,15 +321,9 @@ def _residuals(trajectories: Trajectories, predicted: Sequence[np.ndarray]) -> l
     return [column[np.isfinite(column)] for column in all_rows.T]
 
 
-def _histograms(trajectories: Trajectories, predicted: Sequence[np.ndarray]) -> tuple[Histogram | None, ...]:
-    noise = estimate_noise(trajectories)
-    residuals = _residuals(trajectories, predicted)
-    return tuple(histogram(r, noise[j], _spread(trajectories, j)) for j, r in enumerate(residuals))
-
-
 def histogram(residuals: np.ndarray, noise: float, spread: float) -> Histogram | None:
     """Density of residuals over the noise, or over their own size where no noise was found; None without any."""
-    scale = float(noise) if noise > _NO_NOISE * spread else _rms(residuals)
+    scale = float(noise) if _is_noisy(noise, spread) else _rms(residuals)
     if residuals.size == 0 or not np.isfinite(scale) or scale == 0:
         return None
     z = residuals / scale
@@ -332,10 +338,11 @@ def histogram(residuals: np.ndarray, noise: float, spread: float) -> Histogram |
     )
 
 
-def _spread(trajectories: Trajectories, state: int) -> float:
-    values = np.concatenate([run.x[:, state] for run in trajectories.runs])
-    values = values[np.isfinite(values)]
-    return float(np.std(values)) if values.size else 0.0
+def _spread(trajectories: Trajectories) -> np.ndarray:
+    """The standard deviation of what was measured of each state; 0 where nothing was."""
+    columns = np.concatenate([run.x for run in trajectories.runs]).T
+    measured = (column[np.isfinite(column)] for column in columns)
+    return np.array([np.std(values) if values.size else 0.0 for values in measured])
 
 
 def _rms(values: np.ndarray) -> float:

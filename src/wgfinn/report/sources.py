@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, Literal, TypeGuard, final
 
 import jax
 import pydantic
@@ -110,7 +110,7 @@ def _record(path: Path, number: int, line: str) -> Mapping[str, Any]:
     return record
 
 
-def _is_record(value: Any) -> bool:
+def _is_record(value: Any) -> TypeGuard[Mapping[str, Any]]:
     if not isinstance(value, dict) or not isinstance(value.get("step"), int) or "members" not in value:
         return False
     members = value["members"]
