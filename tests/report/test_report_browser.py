@@ -50,7 +50,10 @@ class Opened:
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.requests = []
         self.page.goto(path.as_uri())
-        self.page.wait_for_selector("html[data-ready=yes]")
+        try:
+            self.page.wait_for_selector("html[data-ready=yes]")
+        except sync_api.TimeoutError:
+            pytest.fail(f"the page was not drawn: {self.complaints}")
 
     def plotted(self, plot):
         """The traces of a plot: x, y and z as nested lists, NaN as None."""
@@ -160,7 +163,7 @@ def test_another_sample_by_keyboard(opened, numbers):
 
 def test_every_control_is_in_the_tab_order(opened):
     reached = set()
-    for _ in range(60):
+    for _ in range(150):
         opened.page.keyboard.press("Tab")
         reached.add(opened.page.evaluate("document.activeElement.id"))
     assert reached >= {"run", "next", "state", "phase-x", "phase-y", "plane", "sample"}

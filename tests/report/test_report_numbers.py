@@ -147,6 +147,15 @@ def test_a_diverged_run():
     assert np.isinf(report.checks.energy_drift)
 
 
+def test_values_beyond_all_axes():
+    far = DATA.with_states([np.full(run.x.shape, 1e300) for run in DATA.runs])
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(InputError, match=r"no sample is complete with all states below 1e\+30"),
+    ):
+        report_data(MODEL, far)
+
+
 def test_members_without_a_finite_loss_are_left_out():
     report = report_data(some_model(DATA, members=3, losses=[None, 0.1, 0.2]), DATA)
     both = report_data(some_model(DATA, members=3), DATA)

@@ -40,6 +40,8 @@ _MATRIX_BUDGET = 200_000
 # A plane is a square grid of this side, coarser where there are many planes.
 _SLICE_SIDE, _SLICE_BUDGET, _MOST_SLICED_STATES = 41, 60_000, 12
 _BINS = 48
+# Beyond this no axis is of use, and float32 ends not far above.
+LARGEST = 1e30
 # Noise below this fraction of a state's spread is taken for none.
 _NO_NOISE = 1e-3
 
@@ -274,9 +276,16 @@ def _lost(predicted: np.ndarray) -> int | None:
 
 def _cloud(trajectories: Trajectories) -> Trajectories:
     """All complete samples as one record: for what depends on states and not on times."""
-    rows = np.concatenate([run.x[np.all(np.isfinite(run.x), axis=1)] for run in trajectories.runs])
+    rows = np.concatenate([run.x[_usable_rows(run.x)] for run in trajectories.runs])
+    if len(rows) == 0:
+        raise InputError(f"no sample is complete with all states below {LARGEST:g} in size; there is nothing to show.")
     rows = rows if len(rows) > 1 else np.tile(rows, (2, 1))
     return Trajectories.from_arrays(rows, np.arange(len(rows)), names=trajectories.names, units=trajectories.units)
+
+
+def _usable_rows(x: np.ndarray) -> np.ndarray:
+    """Indices of rows without gaps and without values that no axis could show."""
+    return np.flatnonzero(np.all(np.abs(x) < LARGEST, axis=1))
 
 
 def _checks(field: AbstractField, cloud: Trajectories, predicted: Sequence[np.ndarray]) -> ThermodynamicChecks | None:
@@ -522,7 +531,7 @@ def _matrices(
 ) -> list[Matrices | None]:
     d = predicted[0].shape[1]
     count = int(np.clip(_MATRIX_BUDGET // (len(times) * 2 * d**2), _FEWEST_MATRICES, _MOST_MATRICES))
-    picked = [_of_sound_rows(x, count) for x in predicted]
+    picked = [_some_usable_rows(x, count) for x in predicted]
     states = [x[rows] for x, rows in zip(predicted, picked, strict=True)]
     ends = np.cumsum([len(x) for x in states])[:-1]
     both = _matrices_at(scaled, jnp.asarray(np.concatenate(states)))
@@ -533,8 +542,8 @@ def _matrices(
     ]
 
 
-def _of_sound_rows(x: np.ndarray, count: int) -> np.ndarray:
-    rows = np.flatnonzero(np.all(np.isfinite(x), axis=1))
+def _some_usable_rows(x: np.ndarray, count: int) -> np.ndarray:
+    rows = _usable_rows(x)
     return rows[_evenly(len(rows), count)] if len(rows) else rows
 
 

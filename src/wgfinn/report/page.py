@@ -23,13 +23,11 @@ from markupsafe import Markup
 from wgfinn._version import __version__
 from wgfinn.artefact import Manifest
 from wgfinn.data import atomic_write
-from wgfinn.report.numbers import Histogram, Matrices, Potentials, ReportData, RunPaths, Slices
+from wgfinn.report.numbers import LARGEST, Histogram, Matrices, Potentials, ReportData, RunPaths, Slices
 from wgfinn.report.sources import Source
 from wgfinn.report.words import fact_lines, factor, headline, noise_ratio, number, percent, power
 
 _MOST_RECORDS = 500
-# Beyond this no axis is of use, and float32 ends not far above.
-_LARGEST = 1e30
 
 
 def write_page(path: Path, data: ReportData, source: Source, *, created: str) -> None:
@@ -164,7 +162,7 @@ def payload(data: ReportData, source: Source) -> dict[str, Any]:
         "members": len(manifest.members) - data.left_out_members,
         "runs": [_run(run) for run in data.runs],
         "slices": None if data.slices is None else _slices(data.slices),
-        "noise": [s.noise if s.is_noisy else None for s in data.states],
+        "noise": [s.noise if s.is_noisy and math.isfinite(s.noise) else None for s in data.states],
         "histograms": [None if h is None else _histogram(h) for h in data.histograms],
         "training": _training(source.records, manifest),
     }
@@ -215,16 +213,13 @@ def _columns(x: np.ndarray) -> list[dict[str, Any]]:
 
 
 def _packed(values: np.ndarray) -> dict[str, Any]:
-    """Numbers as an offset and base64 of float32 differences from it; what is not finite becomes NaN, a gap.
+    """Numbers as an offset and base64 of float32 differences from it; what no plot can show becomes NaN, a gap.
 
     The offset keeps seven digits of what varies: clock times, or an energy that changes in its ninth digit.
     """
-    finite = values[np.isfinite(values)]
-    offset = float(np.median(finite)) if finite.size else 0.0
-    with np.errstate(over="ignore", invalid="ignore"):
-        difference = values.ravel() - offset
-        usable = np.abs(difference) < _LARGEST
-    small = np.where(usable, difference, np.nan).astype("<f4")
+    usable = np.abs(values) < LARGEST
+    offset = float(np.median(values[usable])) if usable.any() else 0.0
+    small = (np.where(usable, values, np.nan) - offset).astype("<f4")
     return {"offset": offset, "float32": base64.b64encode(small.tobytes()).decode()}
 
 

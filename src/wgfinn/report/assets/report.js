@@ -266,7 +266,7 @@
     const ticks = { tickvals: names.map((_, k) => k), ticktext: names, showgrid: false, zeroline: false };
     const [low, middle, high] = colours("--diverging");
     const heat = (id, title, flat) => {
-      const largest = Math.max(...flat.filter(Number.isFinite).map(Math.abs)) || 1;
+      const largest = Math.max(0, ...flat.filter(Number.isFinite).map(Math.abs)) || 1;
       const z = rows(flat.slice(choice.sample * d * d, (choice.sample + 1) * d * d), d);
       return draw(id, [{
         type: "heatmap", z, zmin: -largest, zmax: largest, colorscale: [[0, low], [0.5, middle], [1, high]], xgap: 1, ygap: 1,
