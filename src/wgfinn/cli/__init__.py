@@ -6,10 +6,10 @@ Input errors become one sentence on standard error and exit code 2; nothing else
 import sys
 
 from wgfinn._errors import WgfinnError
-from wgfinn.cli import exporting, generating, inspecting, learning, studying, using
+from wgfinn.cli import exporting, generating, inspecting, learning, reporting, studying, using
 from wgfinn.cli.app import app, messages
 
-__all__ = ["app", "exporting", "generating", "inspecting", "learning", "main", "studying", "using"]
+__all__ = ["app", "exporting", "generating", "inspecting", "learning", "main", "reporting", "studying", "using"]
 
 
 def main() -> None:

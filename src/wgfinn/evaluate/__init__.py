@@ -7,7 +7,12 @@ not live here: anything that changes a weight, and the formatting of tables and 
 from wgfinn.evaluate.calibration import calibrate, calibrate_anchored
 from wgfinn.evaluate.figures import energy_entropy_figure, training_figure, trajectory_figure
 from wgfinn.evaluate.metrics import Errors, prediction_errors, relative_l2, simulate_runs, trajectory_errors
-from wgfinn.evaluate.thermodynamics import ThermodynamicChecks, thermodynamic_checks
+from wgfinn.evaluate.thermodynamics import (
+    ThermodynamicChecks,
+    has_thermodynamics,
+    natural_variations,
+    thermodynamic_checks,
+)
 
 __all__ = [
     "Errors",
@@ -15,6 +20,8 @@ __all__ = [
     "calibrate",
     "calibrate_anchored",
     "energy_entropy_figure",
+    "has_thermodynamics",
+    "natural_variations",
     "prediction_errors",
     "relative_l2",
     "simulate_runs",

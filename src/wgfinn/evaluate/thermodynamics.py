@@ -56,7 +56,7 @@ def thermodynamic_checks(
     `simulated` are the rollouts of `simulate_runs`, if the caller has them already. The conditions on the
     brackets are checked at no more than `max_states` states of the data, evenly chosen among those that are complete.
     """
-    if not _has_thermodynamics(field, trajectories.n_states):
+    if not has_thermodynamics(field, trajectories.n_states):
         return None
     if simulated is None:
         simulated = simulate_runs(field, trajectories, integrator)
@@ -65,9 +65,8 @@ def thermodynamic_checks(
     with jax.enable_x64(True):
         double = in_double(field)
         energies, entropies = (np.asarray(v) for v in _potentials(double, jnp.asarray(np.concatenate(paths).T)))
-        units = _natural_variations(double, jnp.asarray(states.T), jnp.asarray(state_std(trajectories)))
-        energy_unit, entropy_unit = (float(unit) for unit in units)
         residuals = jax.device_get(_residuals(double, jnp.asarray(states)))
+    energy_unit, entropy_unit = natural_variations(field, trajectories, max_states=max_states)
     ends = np.cumsum([len(x) for x in paths])[:-1]
     drift = max(_drift(energy) for energy in np.split(energies, ends))
     increment = min(_least_increment(entropy) for entropy in np.split(entropies, ends))
@@ -81,7 +80,19 @@ def thermodynamic_checks(
     )
 
 
-def _has_thermodynamics(field: AbstractField, n_states: int) -> bool:
+def natural_variations(
+    field: AbstractField, trajectories: Trajectories, *, max_states: int = 2000
+) -> tuple[float, float]:
+    """The units of `ThermodynamicChecks`: what one standard deviation of each state does to E and to S."""
+    states = _evenly(np.concatenate([run.x for run in trajectories.runs]), max_states)
+    with jax.enable_x64(True):
+        spread = jnp.asarray(state_std(trajectories))
+        of_energy, of_entropy = _natural_variations(in_double(field), jnp.asarray(states.T), spread)
+    return float(of_energy), float(of_entropy)
+
+
+def has_thermodynamics(field: AbstractField, n_states: int) -> bool:
+    """Whether a field has an energy, an entropy and brackets; a plain network has none."""
     try:
         eqx.filter_eval_shape(field.energy, jax.ShapeDtypeStruct((n_states,), jnp.float32))
     except InputError:

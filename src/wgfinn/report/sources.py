@@ -1,0 +1,132 @@
+"""What a report is about: a run folder or a model file, its data, its training records and its verdict."""
+
+import json
+import shlex
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeGuard, final
+
+import jax
+import pydantic
+
+from wgfinn._errors import ArtefactError, InputError
+from wgfinn._spec import Spec
+from wgfinn.artefact import Model, load_model
+from wgfinn.data import Trajectories, load
+from wgfinn.fitting import METRICS_FILE, MODEL_FILE, SETTINGS_FILE
+
+VERDICT_FILE = "verdict.json"
+
+
+class Verdict(Spec):
+    """What came of a fit, in words."""
+
+    headline: str
+    lines: tuple[str, ...] = ()
+    level: Literal["good", "fair", "poor"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A learnt model and the runs it is compared with."""
+
+    run: Path
+    data: Path
+    model: Model
+    trajectories: Trajectories
+    records: tuple[Mapping[str, Any], ...]
+    """The lines of metrics.jsonl; none for a bare model file."""
+    verdict: Verdict | None
+
+    @property
+    def is_training_data(self) -> bool:
+        return self.trajectories.digest() == self.model.manifest.data.digest
+
+
+def open_source(run: Path, data: Path | None = None) -> Source:
+    """The run folder or model file `run` with `data`, or with the data it was fitted to if they are still there."""
+    folder = run if run.is_dir() else None
+    with jax.enable_x64(True):
+        model = load_model(run / MODEL_FILE if folder else run)
+    path, trajectories = (data, load(data)) if data is not None else _data_of_the_fit(run, folder)
+    if trajectories.names != model.names:
+        raise InputError(
+            f"{path}: its states are {', '.join(trajectories.names)}, but the model's are {', '.join(model.names)}."
+        )
+    return Source(
+        run=run,
+        data=path,
+        model=model,
+        trajectories=trajectories,
+        records=_read_records(folder / METRICS_FILE) if folder else (),
+        verdict=_read_verdict(folder / VERDICT_FILE) if folder else None,
+    )
+
+
+def _data_of_the_fit(run: Path, folder: Path | None) -> tuple[Path, Trajectories]:
+    remedy = f"Name the data: wgfinn report {shlex.quote(str(run))} DATA."
+    if folder is None:
+        raise InputError(f"{run}: a model file does not know where its data lie. {remedy}")
+    settings = folder / SETTINGS_FILE
+    if not settings.exists():
+        raise InputError(f"{run}: {SETTINGS_FILE}, which says where the data lie, is missing. {remedy}")
+    try:
+        origin = tomllib.loads(settings.read_text(encoding="utf-8"))["data"]
+        source, digest = origin.get("source"), origin["digest"]
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise ArtefactError(f"{settings}: damaged ({error}).") from None
+    if not isinstance(source, str):
+        raise InputError(f"{settings}: does not say where the data lie. {remedy}")
+    path = Path(source)
+    if not path.exists():
+        raise InputError(f"{run}: was fitted to {path}, but there is no such file now. {remedy}")
+    trajectories = load(path)
+    if trajectories.digest() != digest:
+        raise InputError(f"{run}: was fitted to {path}, but that file has changed since. {remedy}")
+    return path, trajectories
+
+
+def _read_records(path: Path) -> tuple[Mapping[str, Any], ...]:
+    if not path.exists():
+        return ()
+    # Only whole lines: a process killed while it wrote leaves a part of one.
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("\n")]
+    return tuple(_record(path, number, line) for number, line in enumerate(lines, start=1))
+
+
+def _record(path: Path, number: int, line: str) -> Mapping[str, Any]:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        record = None
+    if not _is_record(record):
+        raise ArtefactError(
+            f"{path}: line {number} is not a training record. "
+            "Remove that line, or the file: the report then goes without it."
+        )
+    return record
+
+
+def _is_record(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    if not isinstance(value, dict) or not isinstance(value.get("step"), int) or "members" not in value:
+        return False
+    members = value["members"]
+    return isinstance(members, list) and all(
+        isinstance(m, dict) and {"name", "loss", "best_loss"} <= m.keys() for m in members
+    )
+
+
+def _read_verdict(path: Path) -> Verdict | None:
+    if not path.exists():
+        return None
+    try:
+        return Verdict.model_validate_json(path.read_bytes())
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "(whole)"
+        raise ArtefactError(
+            f"{path}: {place}: {first['msg']}. Remove the file: the report then states the facts itself."
+        ) from None
