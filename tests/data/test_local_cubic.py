@@ -19,7 +19,9 @@ def test_equal_steps_give_the_trapezoidal_rule(n):
 
 
 def test_stencil_of_equal_steps():
-    np.testing.assert_array_equal(stencils(np.arange(6.0)), [[3, 0, 1, 2], [0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5], [3, 4, 5, 2]])
+    np.testing.assert_array_equal(
+        stencils(np.arange(6.0)), [[3, 0, 1, 2], [0, 1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5], [3, 4, 5, 2]]
+    )
 
 
 def test_stencil_keeps_its_distance():

@@ -72,9 +72,9 @@ def evaluate(
 ) -> None:
     """Compare a model's rollouts with trajectories, and check its thermodynamics.
 
-    Each run is predicted from its first complete state alone. The error is the paper's: relative l2 in time, mean over runs and
-    states (give clean runs: from a noisy first state even a perfect model misses). Energy drift and entropy increments
-    are in units of their natural variation over the data.
+    Each run is predicted from its first complete state alone. The error is the paper's: relative l2 in time, mean over
+    runs and states (give clean runs: from a noisy first state even a perfect model misses). Energy drift and entropy
+    increments are in units of their natural variation over the data.
     """
     model = open_model(run)
     trajectories = _matching(load(data), model, data).from_complete_start()

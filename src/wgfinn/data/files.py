@@ -151,16 +151,15 @@ def _write_npz(trajectories: Trajectories, path: Path) -> None:
     if trajectories.has_shared_grid:
         t, x = trajectories.stacked()
         arrays = {"t": t, "x": x}
-        join = np.stack
     else:
-        join = np.concatenate
         arrays = {
             "t": np.concatenate([run.t for run in trajectories.runs]),
             "x": np.concatenate([run.x for run in trajectories.runs]),
             "lengths": np.array([run.t.size for run in trajectories.runs], dtype=np.int64),
         }
-    if trajectories.has_noise_levels:
-        arrays["sigma"] = join([run.sigma for run in trajectories.runs])
+    levels = [run.sigma for run in trajectories.runs if run.sigma is not None]
+    if levels:
+        arrays["sigma"] = np.concatenate(levels).reshape(arrays["x"].shape)
     for key in ("names", "units", "run_names"):
         arrays[key] = np.array(getattr(trajectories, key), dtype=np.str_)
     # A file and not a path: numpy appends '.npz' to a path that ends in '.NPZ'.

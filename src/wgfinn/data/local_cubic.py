@@ -35,7 +35,9 @@ def stencils(t: Float64[np.ndarray, " time"]) -> Stencils | None:
     return chosen if np.all((chosen >= 0) & (chosen < len(t))) else None
 
 
-def lagrange(nodes: Float64[np.ndarray, "cell four"], at: Float64[np.ndarray, " cell"]) -> Float64[np.ndarray, "cell four"]:
+def lagrange(
+    nodes: Float64[np.ndarray, "cell four"], at: Float64[np.ndarray, " cell"]
+) -> Float64[np.ndarray, "cell four"]:
     """The weight of each node's value in the value of the cubic at one place of its cell."""
     weights = np.ones_like(nodes)
     for i in range(4):

@@ -49,15 +49,13 @@ class Run:
                 f"run {name!r}: sigma must have the shape of x, {states.shape}, but has shape {levels.shape}."
             )
         measured = ~np.isnan(states)
-        rows = measured.any(axis=1)
+        rows = np.asarray(measured.any(axis=1))
         _check_rows(name, rows)
         object.__setattr__(self, "t", _frozen(times[rows]))
         # One NaN for all: its spare bits must not tell two equal records apart.
         object.__setattr__(self, "x", _frozen(np.where(measured, states, np.nan)[rows]))
         object.__setattr__(self, "name", name)
-        object.__setattr__(
-            self, "sigma", None if levels is None else _frozen(np.where(measured, levels, np.nan)[rows])
-        )
+        object.__setattr__(self, "sigma", None if levels is None else _frozen(np.where(measured, levels, np.nan)[rows]))
 
     def __repr__(self) -> str:
         return (
@@ -68,6 +66,11 @@ class Run:
     def observed(self) -> Bool[np.ndarray, "time state"]:
         """Which values were measured."""
         return ~np.isnan(self.x)
+
+    @property
+    def complete(self) -> Bool[np.ndarray, " time"]:
+        """At which times all states were measured."""
+        return np.asarray(self.observed.all(axis=1))
 
     @property
     def is_complete(self) -> bool:
@@ -391,7 +394,7 @@ def _check_levels(runs: tuple[Run, ...]) -> None:
 
 
 def _from_complete_start(run: Run, names: tuple[str, ...]) -> Run:
-    complete = run.observed.all(axis=1)
+    complete = run.complete
     # The last time cannot be a start: nothing follows it.
     if not complete[:-1].any():
         never = np.flatnonzero(~run.observed.any(axis=0))
