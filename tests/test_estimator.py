@@ -215,6 +215,18 @@ def test_score_is_r_squared_of_the_derivatives(weak):
     assert expected < 1
 
 
+def test_score_over_what_was_measured(weak):
+    """A value missing at the sixth of seven uneven times takes out that time and both neighbours' differences."""
+    t = np.array([0.0, 0.1, 0.3, 0.4, 0.7, 0.8, 0.9])
+    x = np.stack([np.sin(t), np.cos(3 * t), t**2], axis=1)
+    expected = r_squared(np.gradient(x, t, axis=0)[:4], weak.predict(x[:4]))
+    x[5, 1] = np.nan
+    assert weak.score(x, t) == pytest.approx(expected, rel=1e-12)
+    x[::2, 0] = np.nan
+    with pytest.raises(InputError, match="no time and its neighbours were measured completely"):
+        weak.score(x, t)
+
+
 def test_score_of_the_truth_and_of_a_state_at_rest(weak, monkeypatch):
     """States linear in time, whose differences are exact: the truth scores 1. A state at rest scores 1 if predicted
     exactly and 0 otherwise, as in scikit-learn."""

@@ -15,7 +15,7 @@ from wgfinn._errors import ArtefactError, InputError
 from wgfinn._spec import parse
 from wgfinn.artefact import load_model
 from wgfinn.cli.progress import fit_summary
-from wgfinn.data import Trajectories
+from wgfinn.data import Scales, Trajectories
 from wgfinn.fitting import (
     CHECKPOINT_FILE,
     METRICS_FILE,
@@ -27,6 +27,7 @@ from wgfinn.fitting import (
     choose_test_functions,
     ensemble,
     fit,
+    rescale,
     resolve,
     train_members,
 )
@@ -105,6 +106,57 @@ def test_windows_are_a_tenth_of_the_shortest_run_but_ten_samples_at_least(n_time
 def test_batch_holds_about_3200_states(method, n_times, batch):
     runs = Trajectories.from_arrays([np.ones((n_times, 2)), np.ones((20, 2))], [np.arange(n_times), np.arange(20)])
     assert choose_batch(method, runs) == batch
+
+
+def test_one_long_run_among_short_ones_is_cut():
+    """Items of 100 samples, not of 3,000: 32 of them make a step."""
+    lengths = [100] * 50 + [3000]
+    runs = Trajectories.from_arrays([np.ones((n, 2)) for n in lengths], [np.arange(n) for n in lengths])
+    assert resolve(parse(FitSpec, {}), runs).training.batch == 32
+
+
+def test_windows_are_wide_enough_for_gaps():
+    """A state measured every sixth time: gaps of six steps are a quarter of 24."""
+    x = np.ones((120, 2))
+    x[np.arange(120) % 6 != 0, 1] = np.nan
+    assert choose_test_functions(Trajectories.from_arrays(x, np.arange(120))).width == 25
+
+
+def irregular_runs() -> Trajectories:
+    """Jittered times, missing rows and values, known noise levels."""
+    rng = np.random.default_rng(0)
+    x, t = [], []
+    for run in some_runs(n_times=40).runs:
+        states = np.array(run.x)
+        states[rng.choice(np.arange(1, 39), 3, replace=False)] = np.nan
+        states[rng.choice(np.arange(1, 39), 2, replace=False), 1] = np.nan
+        x.append(states)
+        t.append(run.t + 0.02 * rng.uniform(-1, 1, 40))
+    return Trajectories.from_arrays(x, t, names=some_runs().names, sigma=[np.full((40, 3), 0.01)] * 3)
+
+
+@pytest.mark.parametrize("method", ["weak", "strong"])
+def test_irregular_runs_are_learnt_by_all_members(method):
+    model = fit(irregular_runs(), small_spec(method=method))
+    losses = [m.loss for m in model.manifest.members]
+    assert len(losses) == 2
+    assert all(np.isfinite(losses))
+
+
+def test_noise_levels_are_rescaled():
+    runs = irregular_runs()
+    scaled = rescale(runs, Scales.standardise(runs))
+    for run, other in zip(runs.runs, scaled.runs, strict=True):
+        np.testing.assert_allclose(other.sigma, run.sigma / Scales.standardise(runs).scale, rtol=1e-14)
+
+
+def test_a_run_without_a_window_is_named_before_anything_is_written(tmp_path):
+    x = np.ones((60, 2))
+    x[np.arange(60) % 6 != 0, 1] = np.nan
+    runs = Trajectories.from_arrays(x, np.arange(60), names=["q", "slow"])
+    with pytest.raises(InputError, match=r"run '0': no test function fits between its gaps: with width = 10"):
+        fit(runs, parse(FitSpec, {"model": PLAIN, "test_functions": {"width": 10}}), folder=tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_resolve_fills_in_what_was_left_open_and_nothing_else():

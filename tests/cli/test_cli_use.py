@@ -249,6 +249,19 @@ def test_evaluate_says_how_much_of_the_data_the_band_holds(run):
     assert "without measurement noise: noisy samples fall outside of it" in people
 
 
+def test_evaluate_incomplete_runs(run):
+    """Each is predicted from its first complete state, and compared where something was measured."""
+    x = [np.array(r.x) for r in RUNS.runs]
+    x[0][:2, 1] = np.nan
+    x[1][7] = np.nan
+    incomplete = Trajectories.from_arrays(x, RUNS.runs[0].t, names=NAMES)
+    save(incomplete, "gaps.csv")
+    found = json.loads(wgfinn("evaluate", run, "gaps.csv", "--json").stdout)
+    with jax.enable_x64(True):
+        expected = trajectory_errors(load_model(run / "model.wgfinn").field(), incomplete.from_complete_start())
+    assert found["relative_l2"] == pytest.approx(expected.overall, rel=1e-9)
+
+
 def test_evaluate_for_people(run):
     found = json.loads(wgfinn("evaluate", run, "data.npz", "--json").stdout)
     table = wgfinn("evaluate", run, "data.npz").stdout

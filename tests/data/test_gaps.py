@@ -71,6 +71,17 @@ def test_a_long_gap_in_time_divides():
     assert (len(first.t), len(second.t)) == (10, 25)
 
 
+def test_missing_rows_are_put_back():
+    """Rows 10, 20 and 21 at their places; a step of 1.4 lacks none, one that is too long keeps its gap."""
+    (found,) = stretches(holes(both=[10, 20, 21]), 0.35)
+    np.testing.assert_allclose(found.t, T, rtol=1e-12)
+    np.testing.assert_allclose(found.x, X, atol=1e-3)
+    t = np.array([0.0, 1.0, 2.4, 3.4, 4.4, 5.4, 7.6, 8.6, 9.6])
+    (found,) = stretches(Run(t, t[:, None], "a"), 2.5)
+    np.testing.assert_allclose(found.t, [0.0, 1.0, 2.4, 3.4, 4.4, 5.4, 6.5, 7.6, 8.6, 9.6], rtol=1e-12)
+    np.testing.assert_allclose(found.x[:, 0], found.t, rtol=1e-12)
+
+
 def test_nothing_is_extrapolated():
     (found,) = stretches(holes(q=[0, 1], p=[39]), 0.35)
     np.testing.assert_array_equal(found.t, T[2:39])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wgfinn._errors import InputError
-from wgfinn.data import Trajectories
+from wgfinn.data import Run, Trajectories
 from wgfinn.losses import (
     ScatteredWeakEquations,
     WeakEquations,
@@ -95,11 +95,11 @@ def test_lengths_and_steps_of_their_own():
 @settings(deadline=None, max_examples=10)
 @given(seed=st.integers(0, 10_000))
 def test_true_field_on_incomplete_data(seed):
-    """The third state is known to 1e-7 only. At most gaps of five steps (a quarter of 19 steps is 4.75 of them) are
-    filled or bridged by cubics: (3 h)^4 / 24 of a motion of frequency 1 is 2e-5, and sums over windows average it."""
+    """On equal steps it is 1.5e-4 with these windows. Gaps of up to 4.75 steps, a quarter of a window, are filled by
+    cubics; 20 seeds gave 4e-4 in the median and 7e-4 at most. A field that is 10 % too fast misses by 10 %."""
     equations = ScatteredWeakEquations(incomplete(seed), SPEC, "float64")
-    assert relative_residual(equations)[:2].max() < 1e-3
-    assert relative_residual(equations, of=lambda x: 1.1 * field(x))[:2].min() > 0.05
+    assert relative_residual(equations).max() < 1.5e-3
+    assert relative_residual(equations, of=lambda x: 1.1 * field(x)).min() > 0.09
 
 
 def test_a_missing_row_is_a_row_left_out():
@@ -116,8 +116,8 @@ def test_a_missing_row_is_a_row_left_out():
 
 def test_some_runs_irregular():
     """The regular run among them keeps its numbers."""
-    runs, odd = regular(1).runs[0], incomplete(0, n_runs=2).runs
-    mixed = Trajectories(runs=(runs.__class__(runs.t, runs.x, "even"), *odd), names=("a", "b", "c"), units=("",) * 3)
+    even, odd = regular(1).runs[0], incomplete(0, n_runs=2).runs
+    mixed = Trajectories(runs=(Run(even.t, even.x, "even"), *odd), names=("a", "b", "c"), units=("",) * 3)
     together = ScatteredWeakEquations(mixed, SPEC, "float64")
     alone = WeakEquations(regular(1), SPEC, "float64").residual(field)[:, 0]
     exists = np.asarray(together.mask())[0, 0] == 1
@@ -133,7 +133,7 @@ def test_long_gaps_divide_a_run():
     x[30:50, 1] = np.nan
     equations = ScatteredWeakEquations(Trajectories.from_arrays(x, t), SPEC, "float64")
     assert int(equations.mask().sum()) == SPEC.count(30) + SPEC.count(71)
-    assert relative_residual(equations)[:2].max() < 1e-4
+    assert relative_residual(equations).max() < 3e-4
     assert np.all(np.isfinite(equations.states))
 
 
@@ -185,13 +185,8 @@ def test_drawn_items_and_members_side_by_side():
 
 
 def test_equal_noise_levels_change_nothing():
-    runs = incomplete(4)
-    levels = [np.full(run.x.shape, 0.3) for run in runs.runs]
-    known = Trajectories.from_arrays([run.x for run in regular().runs], regular().runs[0].t, sigma=levels[:0] or None)
-    assert is_regular(known)
-    with_levels = Trajectories.from_arrays(
-        [run.x for run in regular().runs], regular().runs[0].t, sigma=[np.full((N, 3), 0.3)] * 3
-    )
+    t, x = regular().stacked()
+    with_levels = Trajectories.from_arrays(x, t, sigma=np.full(x.shape, 0.3))
     assert not is_regular(with_levels)
     equations = ScatteredWeakEquations(with_levels, SPEC, "float64")
     np.testing.assert_allclose(equations.precision, 1.0, rtol=1e-9)
@@ -238,7 +233,7 @@ def test_single_precision(x64):
     with jax.enable_x64(x64):
         equations = ScatteredWeakEquations(incomplete(0), SPEC, "float32")
         assert equations.residual(jnp.tanh).dtype == jnp.float32
-        assert relative_residual(equations)[:2].max() < 2e-3
+        assert relative_residual(equations).max() < 2e-3
 
 
 def test_width_over_gaps():

@@ -8,13 +8,16 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from wgfinn.cli.app import Data, Json, app, output, print_json
-from wgfinn.data import load
+from wgfinn.cli.data_options import load_data, with_column_options
+from wgfinn.data import DataSpec
 from wgfinn.inspection import Inspection, inspect, inspection_figure
 
 
 @app.command(name="inspect")
+@with_column_options
 def inspect_command(
     data: Data,
+    columns: DataSpec,
     figure: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw runs, spectra and noise into this file.")
     ] = None,
@@ -26,7 +29,7 @@ def inspect_command(
 
     Example: wgfinn inspect gas.npz --figure gas.png
     """
-    trajectories = load(data)
+    trajectories = load_data(data, columns)
     inspection = inspect(trajectories)
     if figure is not None:
         inspection_figure(figure, trajectories, inspection)

@@ -49,7 +49,7 @@ class Run:
                 f"run {name!r}: sigma must have the shape of x, {states.shape}, but has shape {levels.shape}."
             )
         measured = ~np.isnan(states)
-        rows = measured.any(axis=1)
+        rows = np.asarray(measured.any(axis=1))
         _check_rows(name, rows)
         object.__setattr__(self, "t", _frozen(times[rows]))
         # One NaN for all: its spare bits must not tell two equal records apart.
@@ -66,6 +66,11 @@ class Run:
     def observed(self) -> Bool[np.ndarray, "time state"]:
         """Which values were measured."""
         return ~np.isnan(self.x)
+
+    @property
+    def complete(self) -> Bool[np.ndarray, " time"]:
+        """At which times all states were measured."""
+        return np.asarray(self.observed.all(axis=1))
 
     @property
     def is_complete(self) -> bool:
@@ -389,7 +394,7 @@ def _check_levels(runs: tuple[Run, ...]) -> None:
 
 
 def _from_complete_start(run: Run, names: tuple[str, ...]) -> Run:
-    complete = run.observed.all(axis=1)
+    complete = run.complete
     # The last time cannot be a start: nothing follows it.
     if not complete[:-1].any():
         never = np.flatnonzero(~run.observed.any(axis=0))

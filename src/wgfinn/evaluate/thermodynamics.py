@@ -61,7 +61,7 @@ def thermodynamic_checks(
     if simulated is None:
         simulated = simulate_runs(field, trajectories, integrator)
     paths = [np.asarray(x, np.float64) for x in simulated]
-    states = _evenly(np.concatenate([run.x[run.observed.all(axis=1)] for run in trajectories.runs]), max_states)
+    states = _evenly(np.concatenate([run.x[run.complete] for run in trajectories.runs]), max_states)
     with jax.enable_x64(True):
         double = in_double(field)
         energies, entropies = (np.asarray(v) for v in _potentials(double, jnp.asarray(np.concatenate(paths).T)))

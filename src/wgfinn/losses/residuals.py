@@ -105,8 +105,7 @@ class StrongEquations(AbstractEquations):
 
     def __init__(self, trajectories: Trajectories, dtype: str):
         runs = trajectories.runs
-        complete = [run.observed.all(axis=1) for run in runs]
-        pairs = np.concatenate([rows[:-1] & rows[1:] for rows in complete])
+        pairs = np.concatenate([run.complete[:-1] & run.complete[1:] for run in runs])
         if not pairs.any():
             raise InputError(
                 "no two neighbouring samples were measured completely, so there is no step to learn from. "
