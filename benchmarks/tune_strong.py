@@ -2,9 +2,9 @@
 
     python benchmarks/tune_strong.py SYSTEM --out DIR [--steps 15000] [--data-seed 100]
 
-The strong form of the recipe's networks with every setting of a small grid (first rate x how far the rate falls over the
-training, twelve stairs, the attention of the weak row of the same noise level), at every noise level of the recipe, one
-seed, on data of another seed than the study's. The best setting of a level has the smallest error on the clean
+The strong form of the recipe's networks with every setting of a small grid (first rate x how far the rate falls over
+the training, twelve stairs, the attention of the weak row of the same noise level), at every noise level of the recipe,
+one seed, on data of another seed than the study's. The best setting of a level has the smallest error on the clean
 validation runs: the truth, which a user would not have, is used in favour of the strong form. `DIR/SYSTEM.json` holds
 every setting tried. The stairs of the study are those found here, stretched to its number of steps. Made for a GPU.
 """
@@ -32,7 +32,7 @@ STAIRS = 12
 
 def optimisers(steps: int) -> list[OptimiserSpec]:
     return [
-        OptimiserSpec(rate=rate, decay=total ** (1 / STAIRS), decay_every=steps // STAIRS)
+        OptimiserSpec(name="adamw", rate=rate, decay=total ** (1 / STAIRS), decay_every=steps // STAIRS)
         for rate in RATES
         for total in TOTAL_DECAYS
     ]
@@ -81,9 +81,7 @@ def main() -> None:
     recipe = load_recipe(arguments.system)
     rows = [row for row in plan_rows(recipe, "short") if row.arm == "strong_fair"]
     seed = arguments.data_seed
-    plan = dataclasses.replace(
-        rows[0].data, spec=recipe.data.model_copy(update={"seed": seed, "noise_seed": seed + 1})
-    )
+    plan = dataclasses.replace(rows[0].data, spec=recipe.data.model_copy(update={"seed": seed, "noise_seed": seed + 1}))
     with jax.enable_x64(True):
         data = make_data(plan, recipe.levels)
         found = []

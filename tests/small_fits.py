@@ -26,7 +26,7 @@ def some_runs(seed: int = 0, noise: float = 0.01, n_times: int = 30) -> Trajecto
 
 
 def small_settings(model: dict = PLAIN, method: str = "weak", **training) -> dict:
-    return {"method": method, "model": model, "training": TRAINING | training}
+    return {"method": method, "model": model, "optimiser": {"name": "adamw"}, "training": TRAINING | training}
 
 
 def small_spec(model: dict = PLAIN, method: str = "weak", **training) -> FitSpec:

@@ -86,8 +86,8 @@ def truth(model, member=None):
 
 
 def assert_close(found, expected, dtype):
-    """`found` are the first of those expected. Of the largest in each column: an entry that is small by cancellation has
-    fewer correct digits."""
+    """`found` are the first of those expected. Of the largest in each column: an entry that is small by cancellation
+    has fewer correct digits."""
     expected = np.asarray(expected)
     difference = np.abs(np.asarray(found) - expected[: len(found)])
     assert (difference <= TOLERANCES[dtype] * np.abs(expected).max(axis=0)).all()

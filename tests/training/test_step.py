@@ -9,10 +9,11 @@ import pytest
 from wgfinn.data import Trajectories
 from wgfinn.losses import AbstractEquations, AttentionSpec, StrongEquations, WeakEquations, attention
 from wgfinn.models import ModelSpec, build
-from wgfinn.training.spec import OptimiserSpec
+from wgfinn.training.optimisers import AdamW, learning_rate
 from wgfinn.training.problem import Problem
+from wgfinn.training.spec import OptimiserSpec
 from wgfinn.training.state import MemberSettings, member, stack
-from wgfinn.training.step import adamw, advance, check, initial_state, learning_rate, train_step
+from wgfinn.training.step import advance, check, initial_state, train_step
 from wgfinn.training.structure import take_apart
 from wgfinn.weak import TestFunctionSpec
 
@@ -78,13 +79,11 @@ def test_adamw_against_the_textbook():
     rng = np.random.default_rng(0)
     p = rng.normal(size=4)
     gradients = rng.normal(size=(3, 4)) * [1.0, 1e-3, 10.0, 0.0]
-    optimiser = adamw(settings)
     weights = jnp.asarray(p)
-    state = optimiser.init(weights)
+    state = AdamW().init(weights, settings)
     m = v = np.zeros(4)
     for k, g in enumerate(gradients, start=1):
-        update, state = optimiser.update(jnp.asarray(g), state, weights)
-        weights = weights + update
+        weights, state = AdamW().update(jnp.asarray(g), state, weights, settings, jnp.asarray(k - 1), False)
         rate = 0.1 * 0.3 ** ((k - 1) // 2)
         m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
         adam = m / (1 - 0.9**k) / (np.sqrt(v / (1 - 0.999**k)) + 1e-8)

@@ -169,7 +169,7 @@ def run_misfits(field: Field, shots: Shots, iterations: int = 8) -> Float[Array,
         normal = jnp.einsum("itsr,jtsr->rij", slopes, slopes)
         force = jnp.einsum("itsr,tsr->ri", slopes, missed)
         scale = 1 + jnp.einsum("rii->ri", normal)
-        damped = normal + (damping[:, None] * scale)[:, :, None] * jnp.eye(d, dtype=first.dtype)
+        damped = normal + (damping[:, None] * scale)[:, :, None] * jnp.eye(d, dtype=first.dtype)[None]
         trial = first - noise * jnp.linalg.solve(damped, force[..., None])[..., 0].T
         trial = jnp.where(jnp.isfinite(trial), trial, first)
         after = cost(trial)

@@ -12,9 +12,9 @@ import jax
 import pydantic
 
 from wgfinn._errors import ArtefactError, InputError
-from wgfinn._spec import Spec
+from wgfinn._spec import Spec, parse
 from wgfinn.artefact import Model, load_model
-from wgfinn.data import Trajectories, load
+from wgfinn.data import DataSpec, Trajectories, load, read
 from wgfinn.fitting import METRICS_FILE, MODEL_FILE, SETTINGS_FILE
 
 VERDICT_FILE = "verdict.json"
@@ -74,8 +74,9 @@ def _data_of_the_fit(run: Path, folder: Path | None) -> tuple[Path, Trajectories
     if not settings.exists():
         raise InputError(f"{run}: {SETTINGS_FILE}, which says where the data lie, is missing. {remedy}")
     try:
-        origin = tomllib.loads(settings.read_text(encoding="utf-8"))["data"]
-        source, digest = origin.get("source"), origin["digest"]
+        content = tomllib.loads(settings.read_text(encoding="utf-8"))
+        source, digest = content["data"].get("source"), content["data"]["digest"]
+        columns = content.get("fit", {}).get("data", {})
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ArtefactError(f"{settings}: damaged ({error}).") from None
     if not isinstance(source, str):
@@ -83,7 +84,7 @@ def _data_of_the_fit(run: Path, folder: Path | None) -> tuple[Path, Trajectories
     path = Path(source)
     if not path.exists():
         raise InputError(f"{run}: was fitted to {path}, but there is no such file now. {remedy}")
-    trajectories = load(path)
+    trajectories = read(path, parse(DataSpec, columns, str(settings))).trajectories()
     if trajectories.digest() != digest:
         raise InputError(f"{run}: was fitted to {path}, but that file has changed since. {remedy}")
     return path, trajectories

@@ -18,8 +18,8 @@ from wgfinn.training.spec import OptimiserSpec
 from wgfinn.training.state import MemberSettings
 
 Vector = Float[Array, " weight"]
-Block = Float[Array, "a b"]
-Basis = Float[Array, "a a"] | None
+Block = Float[Array, "_ _"]
+Basis = Float[Array, "_ _"] | None
 
 REFRESH_EVERY = 10
 """Steps from one renewal of SOAP's axes to the next."""
