@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -229,8 +230,12 @@ def train_members(
     checkpoint: Path | None = None,
     checkpoint_seconds: float = 60.0,
     resume: bool = False,
+    should_stop: Callable[[], bool] | None = None,
 ) -> Trained:
-    """Train all members in one program. Members with data of their own must agree in every shape."""
+    """Train all members in one program. Members with data of their own must agree in every shape.
+
+    Ends early at Ctrl-C, or when the caller's `should_stop` says so.
+    """
     spec = resolve(spec, members[0].trajectories)
     dtype = spec.training.dtype
     n_states = members[0].trajectories.n_states
@@ -248,7 +253,7 @@ def train_members(
     if resume:
         assert checkpoint is not None
         states, seconds = load_checkpoint(checkpoint, states)
-    with graceful_interrupt() as should_stop:
+    with graceful_interrupt() if should_stop is None else nullcontext(should_stop) as stop:
         states = train(
             states,
             stack(settings),
@@ -260,7 +265,7 @@ def train_members(
             save=None if checkpoint is None else (lambda s, t: save_checkpoint(checkpoint, s, t)),
             save_every=checkpoint_seconds,
             seconds_before=seconds,
-            should_stop=should_stop,
+            should_stop=stop,
         )
     return _trained(states, structures[0])
 
@@ -391,6 +396,30 @@ def _train_staged(
     resume: bool,
 ) -> tuple[Trajectories, list[Member], Trained]:
     """The weak form from several starts, refinement of the best on trajectories, a judgement on runs held out."""
+    with graceful_interrupt() as should_stop:
+        return _stages(
+            trajectories,
+            spec,
+            functions=functions,
+            observe=observe,
+            checkpoint=checkpoint,
+            checkpoint_seconds=checkpoint_seconds,
+            resume=resume,
+            should_stop=should_stop,
+        )
+
+
+def _stages(
+    trajectories: Trajectories,
+    spec: FitSpec,
+    *,
+    functions: KnownFunctions,
+    observe: Observer | None,
+    checkpoint: Path | None,
+    checkpoint_seconds: float,
+    resume: bool,
+    should_stop: Callable[[], bool],
+) -> tuple[Trajectories, list[Member], Trained]:
     train_runs, judged = hold_out(trajectories, spec.refine.held_out)
     starts = max(spec.training.starts, spec.training.members)
     weak_spec = spec.model_copy(
@@ -413,19 +442,22 @@ def _train_staged(
         checkpoint=checkpoint,
         checkpoint_seconds=checkpoint_seconds,
         resume=resume,
+        should_stop=should_stop,
     )
-    best = np.argsort([loss if math.isfinite(loss) else math.inf for loss in weak_trained.losses], kind="stable")
-    kept = [int(i) for i in best[: spec.training.members]]
-    members = [begun[i] for i in kept]
-    fields = [member(weak_trained.fields, i) for i in kept]
-    losses = tuple(weak_trained.losses[i] for i in kept)
-    diverged = tuple(weak_trained.diverged_at[i] for i in kept)
     scales = choose_scales(spec, train_runs)
     noise = _noise_levels(trajectories) / scales.scale
     scaled_judged = rescale(judged or train_runs, scales)
-    found = [misfit(field, scaled_judged, noise) for field in fields]
+    # Near its floor the weak loss no longer tells good fields from bad ones, but their trajectories do.
+    candidates = [member(weak_trained.fields, i) for i in range(starts)]
+    judgements = [misfit(field, scaled_judged, noise) for field in candidates]
+    best = np.argsort([j.mean if math.isfinite(j.mean) else math.inf for j in judgements], kind="stable")
+    kept = [int(i) for i in best[: spec.training.members]]
+    members = [begun[i] for i in kept]
+    fields, found = [candidates[i] for i in kept], [judgements[i] for i in kept]
+    losses = tuple(weak_trained.losses[i] for i in kept)
+    diverged = tuple(weak_trained.diverged_at[i] for i in kept)
     steps_done = weak_trained.steps_done
-    if steps_done >= spec.training.steps and spec.refine.steps > 0:
+    if steps_done >= spec.training.steps and spec.refine.steps > 0 and not should_stop():
 
         def in_refinement(record: Record) -> None:
             if observe is not None:
@@ -439,20 +471,19 @@ def _train_staged(
                     )
                 )
 
-        with graceful_interrupt() as should_stop:
-            refined = refine(
-                fields,
-                rescale(train_runs, scales),
-                noise,
-                spec.refine,
-                spec.training,
-                seeds=[m.seed for m in members],
-                names=[m.name for m in members],
-                observe=in_refinement,
-                checkpoint=None if checkpoint is None else _refining(checkpoint),
-                checkpoint_seconds=checkpoint_seconds,
-                should_stop=should_stop,
-            )
+        refined = refine(
+            fields,
+            rescale(train_runs, scales),
+            noise,
+            spec.refine,
+            spec.training,
+            seeds=[m.seed for m in members],
+            names=[m.name for m in members],
+            observe=in_refinement,
+            checkpoint=None if checkpoint is None else _refining(checkpoint),
+            checkpoint_seconds=checkpoint_seconds,
+            should_stop=should_stop,
+        )
         steps_done += refined.steps_done
         # A stage that does not pay on runs it has not seen is undone, member by member.
         after = [misfit(field, scaled_judged, noise) for field in refined.fields]

@@ -36,7 +36,7 @@ Bar = Callable[[str, int], AbstractContextManager[Observer]]
 SYSTEMS = ("gas_containers", "damped_oscillator")
 METHODS = {"weak": "WGFINN (weak form)", "strong": "GFINN (strong form)"}
 MEMBERS = 3
-STEPS = 6_000
+STEPS = 2_500
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,175 @@
+"""The default method from end to end, on data so small that it takes seconds."""
+
+import json
+import signal
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from small_fits import STEP
+from wgfinn import WGFINN, InputError
+from wgfinn._spec import parse
+from wgfinn.artefact import load_model
+from wgfinn.data import Trajectories
+from wgfinn.estimator import make_spec
+from wgfinn.fitting import METRICS_FILE, MODEL_FILE, VERDICT_FILE, FitSpec, fit, hold_out, steps_reached
+from wgfinn.refining import Misfit
+from wgfinn.verdict import judge
+
+SETTINGS = {
+    "model": {"layers": 2, "width": 4, "rows": 2},
+    "optimiser": {"decay_every": 10},
+    "training": {"steps": 20, "check_every": 10, "log_every": 10, "members": 2, "starts": 3},
+    "refine": {"steps": 20, "window": 8},
+}
+
+
+def some_runs(n_runs=6, n_times=30, noise=0.01):
+    rng = np.random.default_rng(0)
+    t = STEP * np.arange(n_times)
+    x = np.stack([np.exp(-0.1 * t) * np.cos(t), np.exp(-0.1 * t) * np.sin(t), 1 - np.exp(-0.2 * t)], axis=1)
+    sizes = np.linspace(0.5, 1.5, n_runs)
+    return Trajectories.from_arrays([s * x + noise * rng.normal(size=x.shape) for s in sizes], t, names=("q", "p", "S"))
+
+
+RUNS = some_runs()
+
+
+@pytest.fixture(scope="module")
+def spec():
+    return parse(FitSpec, SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def whole(spec, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    return folder, fit(RUNS, spec, folder=folder)
+
+
+def stop_at(step):
+    def observe(record):
+        if record.step == step:
+            signal.raise_signal(signal.SIGINT)
+
+    return observe
+
+
+def test_default_is_the_staged_method():
+    assert FitSpec().method == "auto"
+    assert FitSpec().total_steps == FitSpec().training.steps + FitSpec().refine.steps
+    assert FitSpec(method="weak").total_steps == FitSpec().training.steps
+
+
+def test_stages_and_what_they_leave(whole):
+    folder, model = whole
+    records = [json.loads(line) for line in (folder / METRICS_FILE).read_text().splitlines()]
+    assert [(r["stage"], r["step"], len(r["members"])) for r in records] == [
+        ("train", 10, 3),
+        ("train", 20, 3),
+        ("refine", 30, 2),
+        ("refine", 40, 2),
+    ]
+    assert steps_reached(folder) == model.manifest.steps_done == 40
+    misfits = [m.misfit for m in model.manifest.members]
+    assert model.manifest.served == int(np.argmin(misfits))
+    assert load_model(folder / MODEL_FILE).manifest == model.manifest
+    verdict = json.loads((folder / VERDICT_FILE).read_text())
+    assert verdict["level"] in ("good", "fair", "poor")
+    assert "1 held-out run" in verdict["headline"]
+
+
+@pytest.mark.parametrize("step", [10, 20, 30])
+def test_interrupted_in_any_stage_and_resumed(whole, spec, tmp_path, step):
+    early = fit(RUNS, spec, folder=tmp_path, observe=stop_at(step))
+    assert early.manifest.steps_done == step
+    assert np.isfinite(early.simulate(RUNS.runs[0].x[:1], RUNS.runs[0].t)).all()
+    model = fit(RUNS, spec, folder=tmp_path, resume=True)
+    assert model.manifest == whole[1].manifest
+    for name in (METRICS_FILE, VERDICT_FILE):
+        ours, theirs = ((f / name).read_text().splitlines() for f in (tmp_path, whole[0]))
+        assert len(ours) == len(theirs)
+
+
+def test_without_refinement_nothing_is_refined(tmp_path):
+    spec = parse(FitSpec, {**SETTINGS, "refine": {"steps": 0}})
+    assert fit(RUNS, spec, folder=tmp_path).manifest.steps_done == 20
+    assert not (tmp_path / "refine_checkpoint.npz").exists()
+
+
+def test_a_few_runs_are_all_learnt_from():
+    few = some_runs(4)
+    assert hold_out(few, 0.1) == (few, None)
+    learnt, judged = hold_out(some_runs(20), 0.1)
+    assert judged is not None
+    assert (len(learnt), len(judged)) == (18, 2)
+    assert not set(learnt.run_names) & set(judged.run_names)
+
+
+def test_incomplete_and_irregular_runs(spec):
+    rng = np.random.default_rng(3)
+    times, states = [], []
+    for n, run in enumerate(RUNS.runs):
+        kept = np.sort(rng.permutation(30)[: 24 + n % 3])
+        x = np.array(run.x[kept])
+        x[5, n % 3] = np.nan
+        times.append(run.t[kept] + 0.01 * rng.uniform(size=len(kept)))
+        states.append(x)
+    model = fit(Trajectories.from_arrays(states, times, names=RUNS.names), spec)
+    assert all(np.isfinite(m.misfit) for m in model.manifest.members)
+
+
+def test_structure_stays_exact_after_the_stages(whole):
+    field = whole[1].field()
+    x = jnp.asarray(RUNS.runs[0].x[3])
+    gradients = field.energy_gradient(x), field.entropy_gradient(x)
+    poisson, friction = np.asarray(field.poisson(x)), np.asarray(field.friction(x))
+    scale = max(np.abs(poisson).max(), np.abs(friction).max(), 1.0) * max(np.abs(g).max() for g in gradients)
+    assert np.abs(poisson @ gradients[1]).max() < 1e-13 * scale
+    assert np.abs(friction @ gradients[0]).max() < 1e-13 * scale
+    np.testing.assert_allclose(poisson, -poisson.T, atol=1e-14 * scale)
+    assert np.linalg.eigvalsh(friction).min() > -1e-13 * scale
+
+
+def test_the_papers_method_as_settings():
+    spec = make_spec({"training": {"steps": 7}}, method="paper")
+    assert (spec.method, spec.coordinates, spec.optimiser.name, spec.training.batch) == (
+        "weak",
+        "physical",
+        "adamw",
+        "all",
+    )
+    assert spec.training.steps == 7
+    assert WGFINN(method="paper").spec.model.initialisation == "paper"
+    with pytest.raises(InputError, match="WGFINN learns by 'auto' or 'weak' or 'paper'"):
+        WGFINN(method="strong")
+
+
+@pytest.mark.parametrize(
+    ("per_run", "level", "words"),
+    [
+        ([1.0, 1.1, 0.9], "good", "to within the noise"),
+        ([1.4, 1.5, 1.6], "fair", "not to within the noise"),
+        ([30.0, 40.0, 50.0], "poor", "try more starts"),
+        ([1.0, 1.0, np.inf], "good", "run 2; more runs that start like these would help"),
+    ],
+)
+def test_verdicts(per_run, level, words):
+    runs = some_runs(3)
+    verdict = judge(Misfit(np.array(per_run), np.array([1.0, 1.0, 1.0])), runs, np.full(3, 0.01), held_out=True)
+    assert verdict.level == level
+    assert words in " ".join([verdict.headline, *verdict.lines])
+
+
+def test_a_verdict_names_weak_states_and_what_it_rests_on():
+    runs = some_runs(3)
+    verdict = judge(Misfit(np.ones(3), np.array([1.0, 5.0, 1.0])), runs, np.full(3, 0.01), held_out=False)
+    assert "the 3 training runs" in verdict.headline
+    assert any("weakest state: p" in line for line in verdict.lines)
+    assert any("nothing was held out" in line for line in verdict.lines)
+
+
+def test_worse_than_no_dynamics_is_poor():
+    runs = some_runs(3)
+    verdict = judge(Misfit(np.full(3, 1.1), np.ones(3)), runs, np.full(3, 10.0), held_out=True)
+    assert verdict.level == "poor"
