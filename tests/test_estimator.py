@@ -297,15 +297,19 @@ def test_data_are_checked_at_the_door():
     with pytest.raises(InputError, match="leave t out"):
         model.fit(RUNS, T)
     with pytest.raises(InputError, match="must be finite"):
-        model.fit(np.where(X > 1, np.nan, X), T)
+        model.fit(np.where(X > 1, np.inf, X), T)
     with pytest.raises(InputError, match="times must increase"):
         model.fit(X, T[::-1])
 
 
-def test_uneven_times_are_for_the_strong_form_only():
+@pytest.mark.parametrize("learner", [WGFINN, GFINN])
+def test_uneven_times_and_missing_values(learner):
+    method = "weak" if learner is WGFINN else "strong"
     t = T + 0.3 * STEP * np.sin(np.arange(30))
-    with pytest.raises(InputError, match="equally spaced"):
-        WGFINN(settings=small_settings(PLAIN)).fit(X, t)
+    x = X.copy()
+    x[0, 11, 1] = x[2, 20] = np.nan
+    model = learner(settings=small_settings(PLAIN, method)).fit(x, t)
+    assert np.all(np.isfinite(model.predict(X)))
 
 
 # -------------------------------------------------------------------------------------------------- settings

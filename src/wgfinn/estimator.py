@@ -137,7 +137,8 @@ class _Estimator:
         folder: str | Path | None = None,
     ):
         """Learn from trajectories: `x` is (time, state), (traj, time, state), a list of (time, state) arrays of any
-        lengths, or `Trajectories`; `t` holds the times, shared or one array a run. Returns the estimator.
+        lengths, or `Trajectories`; `t` holds the times, shared or one array a run. Steps may differ, and NaN in `x`
+        means "not measured". Returns the estimator.
 
         `observe(record)` is called as the training goes on; with a `folder`, settings, metrics, checkpoints and the
         model file go there.

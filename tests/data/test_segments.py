@@ -52,6 +52,7 @@ def test_segments_keep_gaps_and_noise_levels():
         ([100] * 99 + [3000], 100),  # one long run does not blow up the others
         ([100] + [3000] * 3, 3000),  # in segments of 100 that share 29, each long run would be 42 of them
         ([50] * 99 + [3000], 3000),  # no segments below 80 samples
+        ([29, 20], 29),  # shorter than what segments share: for others to complain about
     ],
 )
 def test_fair_length(lengths, length):

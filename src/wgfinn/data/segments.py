@@ -34,8 +34,13 @@ def fair_length(lengths: Sequence[int], *, shared: int, at_least: int, at_most: 
     longest = min(max(lengths), at_most)
     runs = np.asarray(lengths)
     candidates = [*sorted({n for n in lengths if at_least <= n <= longest} - {longest}), longest]
+
+    def total(length: int) -> int:
+        further = -(-np.maximum(0, runs - length) // max(1, length - shared))
+        return length * int(np.sum(1 + further))
+
     # Of equals the longest, which needs the fewest segments.
-    return min(reversed(candidates), key=lambda n: n * int(np.sum(1 + np.maximum(0, -(-(runs - n) // (n - shared))))))
+    return min(reversed(candidates), key=total)
 
 
 def _starts(n_times: int, length: int, stride: int) -> list[int]:

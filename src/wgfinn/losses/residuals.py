@@ -2,8 +2,8 @@
 
 `weak_residual` and `strong_residual` are the formulas. `WeakEquations` and `StrongEquations` hold a data set
 ready for training: training draws items (runs, or pairs of samples) and gets residuals, and never learns
-which of the two it works for. Both are for complete data on equally spaced samples in the weak form, and any data in
-the strong one; `scattered` holds the weak form for all other data.
+which of the two it works for. The weak form here is for complete runs of equal steps; for all others it is in
+`scattered`.
 """
 
 from abc import abstractmethod
