@@ -71,7 +71,7 @@ def test_the_program_generates(tmp_path):
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize("command", ["generate", "fit", "resume", "simulate", "evaluate", "demo"])
+@pytest.mark.parametrize("command", ["generate", "fit", "resume", "simulate", "evaluate", "report", "demo"])
 def test_help(command):
     """Every command and every option says what it does."""
     told = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
