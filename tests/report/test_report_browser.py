@@ -232,7 +232,7 @@ def unusual(case, monkeypatch):
     if case == "lost run":
         return with_a_lost_run(DATA), MODEL
     if case == "gaps":
-        return with_gaps(DATA, monkeypatch), MODEL
+        return with_gaps(DATA), MODEL
     data = some_data(tuple(f"x{k}" for k in range(9)))
     return data, some_model(data, members=1)
 

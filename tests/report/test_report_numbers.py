@@ -10,7 +10,6 @@ from wgfinn._errors import InputError
 from wgfinn.data import Trajectories
 from wgfinn.evaluate import prediction_errors, simulate_runs, thermodynamic_checks
 from wgfinn.report import report_data
-from wgfinn.report.noise import estimate_noise
 from wgfinn.report.numbers import Normalised, choose_runs, histogram, predict
 
 DATA = some_data()
@@ -101,7 +100,7 @@ def test_slices_hold_the_other_states_at_the_median(report):
 
 def test_gaps_do_not_count(monkeypatch):
     """A run starts from its first complete sample; errors are over what was measured from there on."""
-    data = with_gaps(DATA, monkeypatch)
+    data = with_gaps(DATA)
     report = report_data(MODEL, data)
     run = report.runs[0]
     assert np.all(np.isnan(run.predicted[0]))
@@ -123,7 +122,7 @@ def test_gaps_do_not_count(monkeypatch):
 
 
 def test_a_run_without_a_complete_sample(monkeypatch):
-    data = with_gaps(DATA, monkeypatch)
+    data = with_gaps(DATA)
     never = np.array(DATA.runs[0].x)
     never[:, 0] = np.nan
     report = report_data(MODEL, data.with_states([never, *(r.x for r in DATA.runs[1:])]))
@@ -215,22 +214,6 @@ def test_many_states_keep_the_planes_that_matter():
 
 
 # ------------------------------------------------------------------------------------------------ noise
-
-
-def test_noise_is_found_at_unequal_times():
-    """Of 3 x 2000 samples the median of sizes has a relative standard error of about 2 %; 4 of them are allowed."""
-    data = some_data(runs=3, samples=2000, noise=0.02)
-    np.testing.assert_allclose(estimate_noise(data), 0.02, rtol=0.08)
-
-
-def test_cubics_have_no_noise():
-    t = np.cumsum(np.random.default_rng(1).uniform(0.5, 1.5, 30))
-    x = np.stack([1 + t - t**2 + 0.1 * t**3, 2 * t], axis=1)
-    assert np.all(estimate_noise(Trajectories.from_arrays(x, t)) < 1e-9 * np.ptp(x, axis=0))
-
-
-def test_four_samples_are_too_few_for_noise():
-    assert np.isnan(estimate_noise(Trajectories.from_arrays(np.ones((4, 1)), np.arange(4.0)))[0])
 
 
 def test_histogram_of_noise_is_the_normal_density():

@@ -6,11 +6,10 @@ does not live here: anything that trains, and the checks themselves (`evaluate`)
 
 from wgfinn.report.numbers import MAX_RUNS, ReportData, report_data
 from wgfinn.report.page import render, write_page
-from wgfinn.report.sources import VERDICT_FILE, Source, Verdict, open_source
+from wgfinn.report.sources import Source, Verdict, open_source
 
 __all__ = [
     "MAX_RUNS",
-    "VERDICT_FILE",
     "ReportData",
     "Source",
     "Verdict",

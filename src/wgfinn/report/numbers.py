@@ -18,7 +18,7 @@ from jaxtyping import Float64
 from wgfinn._errors import InputError
 from wgfinn._types import Array, Float
 from wgfinn.artefact import Model
-from wgfinn.data import Run, Trajectories
+from wgfinn.data import Run, Trajectories, estimate_noise
 from wgfinn.evaluate import (
     ThermodynamicChecks,
     has_thermodynamics,
@@ -28,7 +28,6 @@ from wgfinn.evaluate import (
     thermodynamic_checks,
 )
 from wgfinn.models import AbstractField
-from wgfinn.report.noise import estimate_noise
 
 MAX_RUNS = 100
 

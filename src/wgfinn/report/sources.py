@@ -15,9 +15,7 @@ from wgfinn._errors import ArtefactError, InputError
 from wgfinn._spec import Spec, parse
 from wgfinn.artefact import Model, load_model
 from wgfinn.data import DataSpec, Trajectories, load, read
-from wgfinn.fitting import METRICS_FILE, MODEL_FILE, SETTINGS_FILE
-
-VERDICT_FILE = "verdict.json"
+from wgfinn.fitting import METRICS_FILE, MODEL_FILE, SETTINGS_FILE, VERDICT_FILE
 
 
 class Verdict(Spec):
