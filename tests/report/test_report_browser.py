@@ -223,7 +223,7 @@ def test_a_telephone(browser, written, scheme, background):
     assert it.complaints == []
 
 
-def unusual(case, monkeypatch):
+def unusual(case):
     if case == "plain":
         return DATA, some_model(DATA, field="plain")
     if case == "one state, one member":
@@ -238,8 +238,8 @@ def unusual(case, monkeypatch):
 
 
 @pytest.mark.parametrize("case", ["plain", "one state, one member", "lost run", "gaps", "nine states"])
-def test_unusual_content(browser, tmp_path, monkeypatch, case):
-    data, model = unusual(case, monkeypatch)
+def test_unusual_content(browser, tmp_path, case):
+    data, model = unusual(case)
     with np.errstate(all="ignore"):
         numbers = report_data(model, data)
     path = tmp_path / "report.html"

@@ -98,7 +98,7 @@ def test_slices_hold_the_other_states_at_the_median(report):
 # ------------------------------------------------------------------------------------------- what may be missing
 
 
-def test_gaps_do_not_count(monkeypatch):
+def test_gaps_do_not_count():
     """A run starts from its first complete sample; errors are over what was measured from there on."""
     data = with_gaps(DATA)
     report = report_data(MODEL, data)
@@ -121,7 +121,7 @@ def test_gaps_do_not_count(monkeypatch):
     assert all(np.isfinite([s.residual, s.noise, s.mean]).all() for s in report.states)
 
 
-def test_a_run_without_a_complete_sample(monkeypatch):
+def test_a_run_without_a_complete_sample():
     data = with_gaps(DATA)
     never = np.array(DATA.runs[0].x)
     never[:, 0] = np.nan
