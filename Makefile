@@ -11,7 +11,7 @@ demo: $(VENV)/.package
 	$(BIN)/wgfinn demo --out demo_output
 
 test: $(VENV)/.developer
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2
 
 test-slow: $(VENV)/.developer
 	$(BIN)/python -m pytest -q -m slow

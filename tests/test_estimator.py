@@ -362,7 +362,7 @@ def test_bad_settings_without_a_file(tmp_path):
 def test_an_option_given_wins():
     assert make_spec({"method": "weak"}, method="strong").method == "strong"
     assert make_spec({"method": "strong"}).method == "strong"
-    assert make_spec(None).training.members == 1
+    assert make_spec(None).training.members == 2
 
 
 def test_trajectories_and_arrays_are_public():
@@ -370,7 +370,7 @@ def test_trajectories_and_arrays_are_public():
 
 
 def test_settings_for_the_other_form_are_refused():
-    with pytest.raises(InputError, match="method = 'strong', but WGFINN learns by the weak form"):
+    with pytest.raises(InputError, match="method = 'strong', but WGFINN learns by 'auto' or 'weak' or 'paper'"):
         WGFINN(settings={"method": "strong"})
 
 

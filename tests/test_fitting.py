@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from small_fits import PLAIN, small_spec, some_runs
-from wgfinn import fitting
+from wgfinn import fitting, weak
 from wgfinn._errors import ArtefactError, InputError
 from wgfinn._spec import parse
 from wgfinn.artefact import load_model
 from wgfinn.cli.progress import fit_summary
-from wgfinn.data import Scales, Trajectories
+from wgfinn.data import Scales, Trajectories, estimate_noise
 from wgfinn.fitting import (
     CHECKPOINT_FILE,
     METRICS_FILE,
@@ -93,11 +93,11 @@ def test_ensemble_counts_seeds_from_the_first():
     assert [(m.name, m.seed) for m in members] == [("seed 5", 5), ("seed 6", 6), ("seed 7", 7)]
 
 
-@pytest.mark.parametrize(("n_times", "width"), [(400, 40), (99, 10), (30, 10), (8, 8), (4, 4), (3, 4)])
-def test_windows_are_a_tenth_of_the_shortest_run_but_ten_samples_at_least(n_times, width):
-    runs = Trajectories.from_arrays([np.ones((500, 2)), np.ones((n_times, 2))], [np.arange(500), np.arange(n_times)])
-    chosen = choose_test_functions(runs)
-    assert (chosen.width, chosen.degree, chosen.overlap) == (width, 4, 0.9)
+def test_windows_follow_the_noise_but_fit_into_the_shortest_run():
+    runs = some_runs(noise=0.05, n_times=200)
+    assert choose_test_functions(runs) == weak.choose_test_functions(runs, estimate_noise(runs))[0]
+    short = Trajectories.from_arrays([np.ones((500, 2)), np.ones((8, 2))], [np.arange(500), np.arange(8)])
+    assert choose_test_functions(short).width == 8
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_resume_needs_a_sound_checkpoint_of_the_same_model(tmp_path):
 def some_members(*rates, runs=None):
     data = [RUNS] * len(rates) if runs is None else runs
     return [
-        Member(f"rate {rate:g}", seed, data[seed], OptimiserSpec(rate=rate), SPEC.attention)
+        Member(f"rate {rate:g}", seed, data[seed], OptimiserSpec(name="adamw", rate=rate), SPEC.attention)
         for seed, rate in enumerate(rates)
     ]
 

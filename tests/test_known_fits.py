@@ -18,7 +18,7 @@ from wgfinn.fitting import FitSpec, ensemble, known_physics
 
 RUNS = some_runs()
 T, X = RUNS.stacked()
-SETTINGS = {"model": GENERIC, "training": TRAINING | {"steps": 5}}
+SETTINGS = {"method": "weak", "model": GENERIC, "optimiser": {"name": "adamw"}, "training": TRAINING | {"steps": 5}}
 FORMS = {"entropy": {"sum": ["S"]}, "poisson": {"canonical": [["q", "p"]]}}
 
 
@@ -39,6 +39,7 @@ def by_function():
 def test_settings_and_python_give_the_same_model(by_name, tmp_path):
     file = tmp_path / "known.toml"
     file.write_text(
+        'method = "weak"\n[optimiser]\nname = "adamw"\n'
         "[model]\nlayers = 2\nwidth = 4\nrows = 2\n"
         'entropy = {sum = ["S"]}\npoisson = {canonical = [["q", "p"]]}\n'
         "[training]\nsteps = 5\ncheck_every = 5\nlog_every = 10\nmembers = 2\n"
@@ -122,7 +123,12 @@ def test_knowing_helps():
     system = systems.DampedOscillator(gamma=0.2)
     train = systems.generate(system, trajectories=3, noise=0.02, seed=0).noisy
     t, truth = systems.generate(system, trajectories=5, noise=0.0, seed=1).clean.stacked()
-    settings = {"model": {"layers": 2, "width": 8}, "training": {"steps": 1500}}
+    settings = {
+        "method": "weak",
+        "model": {"layers": 2, "width": 8},
+        "optimiser": {"name": "adamw", "decay_every": 500},
+        "training": {"steps": 1500, "members": 1},
+    }
 
     def error(**known):
         predicted = WGFINN(settings=settings, **known).fit(train).simulate(truth[:, 0], t)
