@@ -68,7 +68,7 @@ def test_a_run_folder(here):
     served = model.manifest.members[model.manifest.served]
     lines = result.stdout.splitlines()
     assert lines == [f"served: {served.name}, training loss {served.loss:.4g}", "model: run/model.wgfinn"]
-    assert "weak form, 2 members: step 40 of 40, loss" in result.stderr
+    assert "weak, 2 members: step 40 of 40, loss" in result.stderr
     expected = fit_in_python(RUNS, small_spec())
     assert model.manifest == expected.manifest
 
@@ -185,7 +185,7 @@ def test_bad_input(here):
         wgfinn("fit", "data.npz", "--out", "run", "--config", "bad.toml")
     result = wgfinn("fit", "data.npz", "--out", "run", "--method", "medium")
     assert result.exit_code == 2
-    assert "'medium' is not one of 'weak'" in result.stderr
+    assert "'medium' is not one of 'auto'" in result.stderr
     assert not (here / "run").exists()
 
 

@@ -25,7 +25,8 @@ def test_another_step():
 
 def test_missing_samples_are_bridged_and_absent_states_stay_absent():
     t = np.arange(4.0)
-    run = Run(t=t, x=np.array([[0, np.nan], [np.nan, np.nan], [2, np.nan], [3, np.nan]]), name="a")
+    x = np.array([[0, np.nan, 1], [np.nan, np.nan, 1], [2, np.nan, 1], [3, np.nan, 1]])
+    run = Run(t=t, x=x, name="a")
     even = evenly_spaced(run)
     np.testing.assert_allclose(even[:, 0], t)
     assert np.isnan(even[:, 1]).all()

@@ -32,12 +32,6 @@ def kinds(trajectories: Trajectories) -> dict[str, str]:
     return {finding.kind: finding.message for finding in inspect(trajectories).findings}
 
 
-@pytest.fixture
-def accept_nan(monkeypatch):
-    """NaN stands for a sample that was not measured; whether `Trajectories` takes it is not decided here."""
-    monkeypatch.setattr("wgfinn.data.trajectories._check_finite", lambda *_: None, raising=False)
-
-
 def test_ordinary_data_raise_no_warning():
     report = inspect(measured(wave(4.0), 50 * wave(2.0, 1.0), names=["q", "p"], units=["m", "kg m/s"]))
     assert report.findings == ()
@@ -186,7 +180,7 @@ def test_repeated_run():
     assert "run 'c' is a copy of run 'a'" in kinds(runs)["repeated_run"]
 
 
-def test_missing_values(accept_nan):
+def test_missing_values():
     x = np.stack([wave(4.0), wave(2.0)], axis=-1) + 0.01 * np.random.default_rng(0).standard_normal((400, 2))
     x[10:30, 1] = np.nan
     runs = Trajectories.from_arrays(x, T, names=["q", "p"])
@@ -195,14 +189,6 @@ def test_missing_values(accept_nan):
     assert (q.missing, p.missing) == (0, 20)
     assert p.period == pytest.approx(2.0, rel=0.1)
     assert p.noise == pytest.approx(0.01, rel=0.3)
-
-
-def test_a_state_that_was_never_measured(accept_nan):
-    x = np.stack([wave(4.0), np.full(400, np.nan)], axis=-1)
-    report = inspect(Trajectories.from_arrays(x, T, names=["q", "p"]))
-    assert report.states[1].std is None
-    assert report.states[1].noise is None
-    assert json.dumps(report.to_dict())
 
 
 @pytest.mark.parametrize(("period", "cure"), [(2 * np.pi, r"numpy.unwrap(x)"), (360.0, "numpy.unwrap(x, period=360)")])

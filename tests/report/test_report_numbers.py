@@ -131,8 +131,10 @@ def test_a_run_without_a_complete_sample():
     assert np.isnan(report.runs[0].error)
     assert np.isfinite(report.error)
     assert report.runs[0].matrices is None
+    in_turns = np.array(DATA.runs[0].x)
+    in_turns[::2, 0] = in_turns[1::2, 1] = np.nan
     with pytest.raises(InputError, match="no run has a complete sample, with every state measured"):
-        predict(MODEL.field(), data.with_states([never] * 3), "rk23")
+        predict(MODEL.field(), data.with_states([in_turns] * 3), "rk23")
 
 
 def test_a_diverged_run():

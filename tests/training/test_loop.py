@@ -102,7 +102,7 @@ def test_record_tells_each_member(beginning, reference):
     assert all(len(m.residual) == 3 and min(m.residual) > 0 for m in last.members)
     assert all(m.diverged_at is None for m in last.members)
     content = last.to_dict()
-    assert set(content) == {"step", "seconds", "members"}
+    assert set(content) == {"stage", "step", "seconds", "members"}
     assert set(content["members"][0]) == set(vars(last.members[0]))
     assert [r.seconds for r in records] == sorted(r.seconds for r in records)
 
