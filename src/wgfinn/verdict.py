@@ -40,7 +40,14 @@ def judge(misfit: Misfit, runs: Trajectories, noise: Float64[np.ndarray, " state
     level: Level = "good" if typical <= _GOOD else "fair" if typical <= _FAIR else "poor"
     if not typical < signal:
         level = "poor"
-    which = f"{len(runs)} held-out run{'s' if len(runs) > 1 else ''}" if held_out else f"the {len(runs)} training runs"
+    count = len(runs)
+    which = (
+        f"{count} held-out run{'s' if count > 1 else ''}"
+        if held_out
+        else f"the {count} training runs"
+        if count > 1
+        else "the one training run"
+    )
     headline = {
         "good": f"Good: {which} predicted to within the noise",
         "fair": f"Fair: {which} predicted, but not to within the noise",
