@@ -390,3 +390,9 @@ def test_a_single_state_is_refused(tmp_path):
         fit(runs, small_spec(GENERIC), folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     assert fit(runs, small_spec()).names == ("T",)
+
+
+def test_data_without_motion_are_refused():
+    runs = Trajectories.from_arrays(np.full((3, 30, 2), 7.0), STEP * np.arange(30), names=["a", "b"])
+    with pytest.raises(InputError, match=r"no state ever moves \(a, b are constant\)"):
+        fit(runs, SPEC)

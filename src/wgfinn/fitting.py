@@ -381,7 +381,12 @@ def fit(
 
 
 def _check_motion(spec: FitSpec, trajectories: Trajectories) -> None:
-    """A single state cannot move: L is skew, so 0, and M∇E = 0 leaves M = 0 wherever the energy changes."""
+    """Something must move. A single state cannot: L is skew, so 0, and M∇E = 0 leaves M = 0 where the energy changes."""
+    if not state_std(trajectories).any():
+        raise InputError(
+            f"no state ever moves ({', '.join(trajectories.names)} are constant): there is nothing to learn. "
+            "Check which columns are the states."
+        )
     if spec.model.field == "generic" and trajectories.n_states == 1:
         raise InputError(
             f"the data have one state, {trajectories.names[0]!r}, but x' = L∇E + M∇S needs two or more: alone, a state "

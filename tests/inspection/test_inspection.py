@@ -45,7 +45,7 @@ def test_ordinary_data_raise_no_warning():
 
 
 def test_a_single_state_cannot_move():
-    assert "'x0' is the only state" in kinds(measured(wave(4.0)))["single_state"]
+    assert "'x1' is the only state" in kinds(measured(wave(4.0)))["single_state"]
 
 
 def test_runs_and_steps():
@@ -309,6 +309,12 @@ def test_the_figure_draws_as_many_runs_as_it_says(tmp_path, count, shown):
     svg = (tmp_path / "figure.svg").read_text(encoding="utf-8")
     assert f"<!-- {shown} of {count} runs -->" in svg
     assert svg.count("stroke: #0072b2") == shown * 2
+
+
+def test_figure_of_a_state_that_never_moves(tmp_path):
+    runs = Trajectories.from_arrays(np.full((2, 30, 2), 7.0), T[:30])
+    inspection_figure(tmp_path / "figure.png", runs, inspect(runs))
+    assert (tmp_path / "figure.png").exists()
 
 
 def test_figure_of_an_unknown_format(tmp_path):

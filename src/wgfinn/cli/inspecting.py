@@ -56,8 +56,8 @@ def _show(inspection: Inspection) -> None:
     output.print(facts)
     for table in (_ranges(inspection), _time_scales(inspection)):
         # As wide as its numbers: a narrow console, or none, must not cut them.
-        width = output.measure(table, options=output.options.update(max_width=_WIDEST)).maximum
-        output.print(table, width=width, crop=False)
+        table.width = output.measure(table, options=output.options.update(max_width=_WIDEST)).maximum
+        output.print(table)
     chosen = inspection.test_functions
     output.print(
         f"test functions: width {chosen.width}, degree {chosen.degree}, overlap {chosen.overlap:g}, "

@@ -71,7 +71,7 @@ def _draw_spectrum(axes: Axes, inspection: Inspection, k: int, *, last: bool) ->
         fastest = inspection.states[k].fastest_period
         if fastest is not None:
             axes.axvline(1 / fastest, color=_WINDOW, linewidth=1.2, linestyle=":", label="fastest period")
-    if k == 0:
+    if k == 0 and axes.lines:  # a state that never moves has no spectrum
         axes.legend(fontsize=7, frameon=False, loc="upper right")
     if last:
         axes.set_xlabel("frequency", fontsize=9)
