@@ -381,7 +381,7 @@ def fit(
 
 
 def _check_motion(spec: FitSpec, trajectories: Trajectories) -> None:
-    """Something must move. A single state cannot: L is skew, so 0, and M∇E = 0 leaves M = 0 where the energy changes."""
+    """Something must move. A single state cannot: L is skew, so 0, and M∇E = 0 leaves M = 0 where E changes."""
     if not state_std(trajectories).any():
         raise InputError(
             f"no state ever moves ({', '.join(trajectories.names)} are constant): there is nothing to learn. "
