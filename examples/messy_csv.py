@@ -33,7 +33,12 @@ NOISE = 0.02
 
 KNOWN = {"model": {"poisson": {"canonical": [["phi_arm", "J_arm"]]}}}
 """An angle and its angular momentum are a canonical pair: nobody needs to learn that from data."""
-QUICK = {"training": {"starts": 2, "steps": 800}, "refine": {"steps": 400}}
+QUICK = {
+    "model": KNOWN["model"] | {"width": 16},
+    "optimiser": {"decay_every": 120},
+    "training": {"starts": 2, "steps": 1000},
+    "refine": {"steps": 250},
+}
 """Settings of a short training; everything else keeps its default."""
 
 
