@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import pytest
 
-from small_fits import PLAIN, small_spec, some_runs
+from small_fits import GENERIC, PLAIN, STEP, small_spec, some_runs
 from wgfinn import fitting, weak
 from wgfinn._errors import ArtefactError, InputError
 from wgfinn._spec import parse
@@ -381,3 +381,18 @@ def test_members_with_data_of_their_own_equal_members_alone():
 def test_data_of_other_shapes_do_not_train_together(other):
     with pytest.raises(InputError, match="train together only if their runs agree in number and length"):
         train_members(some_members(1e-2, 1e-2, runs=[RUNS, other]), SPEC)
+
+
+def test_a_single_state_is_refused(tmp_path):
+    """x' = 0 by construction: nothing could be learnt, and nothing is written."""
+    runs = Trajectories.from_arrays(np.random.default_rng(0).normal(size=(3, 30, 1)), STEP * np.arange(30), names=["T"])
+    with pytest.raises(InputError, match=r"one state, 'T', .* needs two or more.*model\.field = 'plain'"):
+        fit(runs, small_spec(GENERIC), folder=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    assert fit(runs, small_spec()).names == ("T",)
+
+
+def test_data_without_motion_are_refused():
+    runs = Trajectories.from_arrays(np.full((3, 30, 2), 7.0), STEP * np.arange(30), names=["a", "b"])
+    with pytest.raises(InputError, match=r"no state ever moves \(a, b are constant\)"):
+        fit(runs, SPEC)

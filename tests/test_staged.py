@@ -169,6 +169,11 @@ def test_a_verdict_names_weak_states_and_what_it_rests_on():
     assert any("nothing was held out" in line for line in verdict.lines)
 
 
+def test_a_verdict_on_one_run():
+    verdict = judge(Misfit(np.ones(1), np.ones(3)), some_runs(1), np.full(3, 0.01), held_out=False)
+    assert verdict.headline.startswith("Good: the one training run predicted to within the noise")
+
+
 def test_worse_than_no_dynamics_is_poor():
     runs = some_runs(3)
     verdict = judge(Misfit(np.full(3, 1.1), np.ones(3)), runs, np.full(3, 10.0), held_out=True)

@@ -347,6 +347,7 @@ def fit(
     checkpoint to the same numbers as a run that was never interrupted. Ctrl-C ends the training early; the
     model is what was best until then.
     """
+    _check_motion(spec, trajectories)
     spec = resolve(spec, trajectories)
     if spec.test_functions is not None:
         # Before anything is written.
@@ -377,6 +378,21 @@ def fit(
             with atomic_write(folder / VERDICT_FILE) as temporary:
                 temporary.write_text(json.dumps(trained.verdict.to_dict(), indent=1) + "\n")
     return model
+
+
+def _check_motion(spec: FitSpec, trajectories: Trajectories) -> None:
+    """Something must move. A single state cannot: L is skew, so 0, and M∇E = 0 leaves M = 0 where E changes."""
+    if not state_std(trajectories).any():
+        raise InputError(
+            f"no state ever moves ({', '.join(trajectories.names)} are constant): there is nothing to learn. "
+            "Check which columns are the states."
+        )
+    if spec.model.field == "generic" and trajectories.n_states == 1:
+        raise InputError(
+            f"the data have one state, {trajectories.names[0]!r}, but x' = L∇E + M∇S needs two or more: alone, a state "
+            "that conserves its energy stands still. Add the state it exchanges energy with (give all of them in "
+            "--states), or learn without thermodynamics by model.field = 'plain'."
+        )
 
 
 def _train_at_once(trajectories: Trajectories, spec: FitSpec, **options: Any):

@@ -17,6 +17,8 @@ Level = Literal["good", "fair", "poor"]
 
 # Measured on the paper's systems (docs/accuracy.md): fields below the first predict to a few per cent.
 _GOOD, _FAIR = 1.15, 2.0
+# Of what a model without dynamics misses.
+_PART = 0.2
 _STRAY = 2.0
 _WEAK_STATE = 1.3
 
@@ -37,10 +39,17 @@ def judge(misfit: Misfit, runs: Trajectories, noise: Float64[np.ndarray, " state
     """The verdict on a field whose predictions of `runs` have this misfit; all in the same coordinates."""
     signal = _signal(runs, noise)
     typical = misfit.typical
-    level: Level = "good" if typical <= _GOOD else "fair" if typical <= _FAIR else "poor"
+    level: Level = "good" if typical <= _GOOD else "fair" if typical <= max(_FAIR, _PART * signal) else "poor"
     if not typical < signal:
         level = "poor"
-    which = f"{len(runs)} held-out run{'s' if len(runs) > 1 else ''}" if held_out else f"the {len(runs)} training runs"
+    count = len(runs)
+    which = (
+        f"{count} held-out run{'s' if count > 1 else ''}"
+        if held_out
+        else f"the {count} training runs"
+        if count > 1
+        else "the one training run"
+    )
     headline = {
         "good": f"Good: {which} predicted to within the noise",
         "fair": f"Fair: {which} predicted, but not to within the noise",

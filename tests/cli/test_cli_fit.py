@@ -192,7 +192,10 @@ def test_bad_input(here):
 @pytest.mark.parametrize("n_times", [3, 9])
 def test_runs_too_short(here, n_times):
     """Three samples are fewer than any window has; nine fewer than the one that was asked for."""
-    save(RUNS.__class__.from_arrays(np.ones((2, n_times, 2)), np.arange(n_times)), "short.npz")
+    save(
+        RUNS.__class__.from_arrays(np.random.default_rng(0).normal(size=(2, n_times, 2)), np.arange(n_times)),
+        "short.npz",
+    )
     (here / "wide.toml").write_text(tomli_w.dumps({"model": PLAIN, "test_functions": {"width": 10}}))
     with pytest.raises(InputError, match=f"run '0': a record of {n_times} samples is shorter than the support"):
         wgfinn("fit", "short.npz", "--out", "run", "--config", "wide.toml")

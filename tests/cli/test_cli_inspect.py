@@ -33,6 +33,18 @@ def test_text(data):
     assert "test functions: width" in result.stdout
 
 
+def test_tables_are_not_cut(tmp_path, monkeypatch):
+    """A console of 80 columns, as a log file has, leaves names, units and numbers whole."""
+    monkeypatch.setenv("COLUMNS", "80")
+    x = 12345.6789 * np.random.default_rng(0).standard_normal((300, 2))
+    names = ["angular momentum of the arm", "T"]
+    save(Trajectories.from_arrays(x, np.arange(300) * 0.1, names=names, units=["g mm2/s", "K"]), tmp_path / "d.npz")
+    shown = run(tmp_path / "d.npz").stdout
+    assert "…" not in shown
+    assert "angular momentum of the arm (g mm2/s)" in shown
+    assert "signal/noise" in shown
+
+
 def test_warnings_leave_the_exit_code_alone(tmp_path):
     t = np.arange(300) * 0.1
     save(Trajectories.from_arrays(np.stack([np.sin(t), np.ones(300)], -1), t, names=["q", "k"]), tmp_path / "d.npz")

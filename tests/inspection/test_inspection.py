@@ -38,6 +38,10 @@ def test_ordinary_data_raise_no_warning():
     assert report.warnings == ()
 
 
+def test_a_single_state_cannot_move():
+    assert "'x1' is the only state" in kinds(measured(wave(4.0)))["single_state"]
+
+
 def test_runs_and_steps():
     a, b = np.arange(20) * 0.5, np.arange(50) * 0.5
     rng = np.random.default_rng(0)
@@ -280,6 +284,21 @@ def test_figure(tmp_path, suffix):
 def test_figure_of_many_states_and_runs(tmp_path):
     rng = np.random.default_rng(0)
     runs = Trajectories.from_arrays(rng.normal(size=(25, 30, 30)).cumsum(axis=1), np.arange(30.0))
+    inspection_figure(tmp_path / "figure.png", runs, inspect(runs))
+    assert (tmp_path / "figure.png").exists()
+
+
+@pytest.mark.parametrize(("count", "shown"), [(1, 1), (20, 20), (24, 20), (50, 20)])
+def test_the_figure_draws_as_many_runs_as_it_says(tmp_path, count, shown):
+    runs = Trajectories.from_arrays(np.random.default_rng(0).normal(size=(count, 30, 2)), T[:30])
+    inspection_figure(tmp_path / "figure.svg", runs, inspect(runs))
+    svg = (tmp_path / "figure.svg").read_text(encoding="utf-8")
+    assert f"<!-- {shown} of {count} runs -->" in svg
+    assert svg.count("stroke: #0072b2") == shown * 2
+
+
+def test_figure_of_a_state_that_never_moves(tmp_path):
+    runs = Trajectories.from_arrays(np.full((2, 30, 2), 7.0), T[:30])
     inspection_figure(tmp_path / "figure.png", runs, inspect(runs))
     assert (tmp_path / "figure.png").exists()
 

@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import tomllib
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 
@@ -179,6 +180,26 @@ def test_one_state_of_a_plain_network():
     ):
         assert sentence in " ".join(page.text.split())
     assert not page.ids() & {"plot-phase", "plot-energy", "plot-energy-plane", "plot-poisson", "plane", "sample"}
+
+
+def test_a_refinement_has_curves_of_its_own(numbers):
+    """Its loss is another quantity: one line through both would jump."""
+    member = {"name": "seed 0", "loss": 0.1, "best_loss": 0.1}
+    records = [{"stage": stage, "step": k, "members": [member]} for k, stage in enumerate(["train", "train", "refine"])]
+    source = replace(some_source(DATA, MODEL), records=tuple(records))
+    curves = {curve["name"]: curve["step"] for curve in payload(numbers, source)["training"]}
+    assert curves == {"seed 0": [0, 1], "seed 0, refining": [2]}
+    assert "The refinement has a loss of its own" in Page(render(numbers, source, created="")).text
+
+
+def test_the_served_member_is_named_with_the_reason(numbers):
+    def about(misfit):
+        members = tuple(m.model_copy(update={"misfit": misfit}) for m in MODEL.manifest.members)
+        model = type(MODEL)(MODEL.fields, MODEL.manifest.model_copy(update={"members": members}))
+        return " ".join(Page(render(numbers, some_source(DATA, model), created="")).text.split())
+
+    assert ", of lowest misfit." in about(1.2)
+    assert ", of lowest training loss." in about(None)
 
 
 def test_members_that_failed_are_named(numbers):

@@ -12,6 +12,8 @@ from wgfinn.cli.data_options import load_data, with_column_options
 from wgfinn.data import DataSpec
 from wgfinn.inspection import Inspection, inspect, inspection_figure
 
+_WIDEST = 1000
+
 
 @app.command(name="inspect")
 @with_column_options
@@ -52,8 +54,10 @@ def _show(inspection: Inspection) -> None:
         missing = (f"{state.name} {state.missing}" for state in inspection.states if state.missing)
         facts.add_row("not measured", ", ".join(missing))
     output.print(facts)
-    output.print(_ranges(inspection))
-    output.print(_time_scales(inspection))
+    for table in (_ranges(inspection), _time_scales(inspection)):
+        # As wide as its numbers: a narrow console, or none, must not cut them.
+        table.width = output.measure(table, options=output.options.update(max_width=_WIDEST)).maximum
+        output.print(table)
     chosen = inspection.test_functions
     output.print(
         f"test functions: width {chosen.width}, degree {chosen.degree}, overlap {chosen.overlap:g}, "

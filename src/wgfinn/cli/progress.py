@@ -37,7 +37,7 @@ def training_bar(console: Console, title: str, steps: int, done: int = 0) -> Ite
 
         def observe(record: Record) -> None:
             rate = speed(record)
-            state = f"loss {_best_loss(record):.3e}" + (f"  {rate:,.0f} steps/s" if rate > 0 else "")
+            state = _loss(record) + (f"  {rate:,.0f} steps/s" if rate > 0 else "")
             bar.update(task, completed=record.step, state=state)
 
         yield observe
@@ -53,21 +53,27 @@ def _line_printer(console: Console, title: str) -> Observer:
         if record.seconds < due and record.step < record.steps:
             return
         pace = f", {rate:,.0f} steps/s, {(record.steps - record.step) / rate:.0f} s left" if rate > 0 else ""
-        loss = f"loss {_best_loss(record):.3e}"
-        console.print(f"{title}: step {record.step:,} of {record.steps:,}, {loss}{pace}", markup=False)
+        console.print(f"{title}: step {record.step:,} of {record.steps:,}, {_loss(record)}{pace}", markup=False)
         due = record.seconds + _LINE_SECONDS
 
     return observe
 
 
+def _loss(record: Record) -> str:
+    """The refinement has a loss of its own: mean squared misfits in noise units."""
+    return f"{'refining, ' if record.stage == 'refine' else ''}loss {_best_loss(record):.3e}"
+
+
 class _Speed:
-    """Steps a second since the first record, which came when the program was compiled."""
+    """Steps a second since the first record of a stage, which came when its program was compiled."""
 
     def __init__(self) -> None:
         self._first: Record | None = None
 
     def __call__(self, record: Record) -> float:
-        first = self._first = self._first or record
+        if self._first is None or self._first.stage != record.stage:
+            self._first = record
+        first = self._first
         seconds = record.seconds - first.seconds
         return (record.step - first.step) / seconds if seconds > 0 else 0.0
 

@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from wgfinn._errors import InputError
-from wgfinn.data import Trajectories, atomic_write
+from wgfinn.data import Run, Trajectories, atomic_write
 from wgfinn.inspection.report import Inspection
 
 _MOST_STATES, _MOST_RUNS = 12, 20
@@ -35,16 +35,21 @@ def inspection_figure(path: str | os.PathLike[str], trajectories: Trajectories, 
         _draw_spectrum(spectrum, inspection, k, last=k == count - 1)
     _draw_noise(figure.add_subplot(grid[count, :]), inspection)
     omitted = "" if count == trajectories.n_states else f"; the first {count} of {trajectories.n_states} states"
-    shown = min(_MOST_RUNS, len(trajectories))
-    figure.suptitle(f"{shown} of {len(trajectories)} runs{omitted}", fontsize=10)
+    figure.suptitle(f"{len(_shown(trajectories))} of {len(trajectories)} runs{omitted}", fontsize=10)
     with atomic_write(path) as temporary:
         figure.savefig(temporary)
 
 
+def _shown(trajectories: Trajectories) -> list[Run]:
+    """The runs to draw, evenly chosen where there are too many."""
+    count = len(trajectories)
+    chosen = np.linspace(0, count - 1, min(count, _MOST_RUNS)).round().astype(int)
+    return [trajectories.runs[k] for k in chosen]
+
+
 def _draw_runs(axes: Axes, trajectories: Trajectories, k: int, *, last: bool) -> None:
     _prepare(axes)
-    every = -(-len(trajectories) // _MOST_RUNS)
-    for run in trajectories.runs[::every]:
+    for run in _shown(trajectories):
         # More points than the picture has columns show nothing more.
         thin = -(-run.t.size // 4000)
         axes.plot(run.t[::thin], run.x[::thin, k], color=_RUN, linewidth=0.6, alpha=0.6)
@@ -66,7 +71,7 @@ def _draw_spectrum(axes: Axes, inspection: Inspection, k: int, *, last: bool) ->
         fastest = inspection.states[k].fastest_period
         if fastest is not None:
             axes.axvline(1 / fastest, color=_WINDOW, linewidth=1.2, linestyle=":", label="fastest period")
-    if k == 0:
+    if k == 0 and axes.lines:  # a state that never moves has no spectrum
         axes.legend(fontsize=7, frameon=False, loc="upper right")
     if last:
         axes.set_xlabel("frequency", fontsize=9)

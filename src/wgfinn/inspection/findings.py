@@ -63,6 +63,7 @@ class Facts:
 def find(facts: Facts) -> tuple[Finding, ...]:
     """All findings, warnings first."""
     checks = (
+        _single_state,
         _short_runs,
         _gaps,
         _steps,
@@ -81,6 +82,16 @@ def find(facts: Facts) -> tuple[Finding, ...]:
     )
     found = [finding for check in checks for finding in check(facts)]
     return tuple(sorted(found, key=lambda finding: finding.level == "note"))
+
+
+def _single_state(facts: Facts) -> Iterator[Finding]:
+    if len(facts.names) == 1:
+        yield Finding(
+            "single_state",
+            "warning",
+            f"{facts.names[0]!r} is the only state: with conserved energy it could not move, so that a fit needs the "
+            "state it exchanges energy with, or model.field = 'plain'.",
+        )
 
 
 def _short_runs(facts: Facts) -> Iterator[Finding]:

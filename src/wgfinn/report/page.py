@@ -104,6 +104,7 @@ def _context(data: ReportData, source: Source) -> dict[str, Any]:
         "commands": _commands(source, is_training_data),
         "has_bands": any(run.low is not None for run in data.runs),
         "has_training": bool(source.records),
+        "refined": any(record.get("stage") == "refine" for record in source.records),
         "number": number,
         "thinned": any(run.samples > run.t.size for run in data.runs),
     }
@@ -224,7 +225,7 @@ def _packed(values: np.ndarray) -> dict[str, Any]:
 
 
 def _training(records: Sequence[Mapping[str, Any]], manifest: Manifest) -> list[dict[str, Any]]:
-    """Loss against step of each member."""
+    """Loss against step of each member; stages have losses of their own, and so curves of their own."""
     every = max(1, math.ceil(len(records) / _MOST_RECORDS))
     kept = [r for k, r in enumerate(records) if k % every == 0 or k == len(records) - 1]
     served = manifest.members[manifest.served].name
@@ -232,8 +233,9 @@ def _training(records: Sequence[Mapping[str, Any]], manifest: Manifest) -> list[
     for record in kept:
         for member in record["members"]:
             name = str(member["name"])
+            shown = f"{name}, refining" if record.get("stage") == "refine" else name
             curve = curves.setdefault(
-                name, {"name": name, "served": name == served, "step": [], "loss": [], "best": []}
+                shown, {"name": shown, "served": name == served, "step": [], "loss": [], "best": []}
             )
             curve["step"].append(int(record["step"]))
             curve["loss"].append(_loss(member["loss"]))

@@ -291,8 +291,8 @@
       return crowd && !member.served ? both.slice(1) : both;
     });
     const losses = report.training.flatMap((member) => [...member.loss, ...member.best]).filter((v) => v !== null);
-    const isWide = Math.max(...losses) > 5 * Math.min(...losses);
-    draw("plot-training", traces, { showlegend: true, height: 340, margin: { l: 64, r: 12, t: 34, b: 44 }, xaxis: axis("optimiser step", { rangemode: "tozero" }), yaxis: axis("loss", { type: "log", dtick: isWide ? "D2" : undefined }) });
+    const span = Math.max(...losses) / Math.min(...losses);
+    draw("plot-training", traces, { showlegend: true, height: 340, margin: { l: 64, r: 12, t: 34, b: 44 }, xaxis: axis("optimiser step", { rangemode: "tozero" }), yaxis: axis("loss", { type: "log", dtick: span > 1000 ? 1 : span > 5 ? "D2" : undefined }) });
   }
 
   // ----------------------------------------------------------------------------------------------- controls
