@@ -151,7 +151,7 @@ def test_noise_levels_are_rescaled():
 
 
 def test_a_run_without_a_window_is_named_before_anything_is_written(tmp_path):
-    x = np.ones((60, 2))
+    x = np.random.default_rng(0).normal(size=(60, 2))
     x[np.arange(60) % 6 != 0, 1] = np.nan
     runs = Trajectories.from_arrays(x, np.arange(60), names=["q", "slow"])
     with pytest.raises(InputError, match=r"run '0': no test function fits between its gaps: with width = 10"):
