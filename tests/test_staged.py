@@ -145,6 +145,10 @@ def test_the_papers_method_as_settings():
         WGFINN(method="strong")
 
 
+def test_a_lost_run_counts_but_does_not_drown_the_others():
+    assert Misfit(np.array([1.0, np.inf]), np.ones(1)).mean == pytest.approx(500.5)
+
+
 @pytest.mark.parametrize(
     ("per_run", "level", "words"),
     [

@@ -53,7 +53,7 @@ class MemberManifest(Spec):
     """Best training loss over all data; None if it never was finite."""
     diverged_at: int | None = None
     misfit: float | None = None
-    """On runs held out, in noise levels (1 is perfect); None if not judged, or not finite."""
+    """On runs held out, in noise levels (1 is perfect, 1000 is lost); None if not judged."""
 
 
 class DataManifest(Spec):

@@ -141,7 +141,7 @@ class Trained:
     losses: tuple[float, ...]
     diverged_at: tuple[int | None, ...]
     steps_done: int
-    misfits: tuple[float | None, ...] = ()
+    misfits: tuple[float, ...] = ()
     """Of each member on held-out runs, in noise levels; empty where that was not asked for."""
     served: int | None = None
     """The member of lowest misfit; None: that of lowest loss."""
@@ -401,28 +401,10 @@ def _train_at_once(trajectories: Trajectories, spec: FitSpec, **options: Any):
     return trajectories, members, train_members(members, spec, **options)
 
 
-def _train_staged(
-    trajectories: Trajectories,
-    spec: FitSpec,
-    *,
-    functions: KnownFunctions,
-    observe: Observer | None,
-    checkpoint: Path | None,
-    checkpoint_seconds: float,
-    resume: bool,
-) -> tuple[Trajectories, list[Member], Trained]:
+def _train_staged(trajectories: Trajectories, spec: FitSpec, **options: Any):
     """The weak form from several starts, refinement of the best on trajectories, a judgement on runs held out."""
     with graceful_interrupt() as should_stop:
-        return _stages(
-            trajectories,
-            spec,
-            functions=functions,
-            observe=observe,
-            checkpoint=checkpoint,
-            checkpoint_seconds=checkpoint_seconds,
-            resume=resume,
-            should_stop=should_stop,
-        )
+        return _stages(trajectories, spec, should_stop=should_stop, **options)
 
 
 def _stages(
@@ -466,7 +448,7 @@ def _stages(
     # Near its floor the weak loss no longer tells good fields from bad ones, but their trajectories do.
     candidates = [member(weak_trained.fields, i) for i in range(starts)]
     judgements = [misfit(field, scaled_judged, noise) for field in candidates]
-    best = np.argsort([j.mean if math.isfinite(j.mean) else math.inf for j in judgements], kind="stable")
+    best = np.argsort([j.mean for j in judgements], kind="stable")
     kept = [int(i) for i in best[: spec.training.members]]
     members = [begun[i] for i in kept]
     fields, found = [candidates[i] for i in kept], [judgements[i] for i in kept]
@@ -515,7 +497,7 @@ def _stages(
             losses=losses,
             diverged_at=diverged,
             steps_done=steps_done,
-            misfits=tuple(m.mean if math.isfinite(m.mean) else None for m in found),
+            misfits=tuple(m.mean for m in found),
             served=served,
             verdict=judge(found[served], scaled_judged, noise, held_out=judged is not None),
         ),
