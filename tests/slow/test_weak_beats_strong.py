@@ -19,8 +19,9 @@ SEED = 20
 STEPS = 4_000
 
 
-def median_error(estimator, train, test):
-    model = estimator(members=3, steps=STEPS, seed=SEED, settings={"optimiser": {"decay_every": STEPS // 20}})
+def median_error(estimator, method, train, test):
+    optimiser = {"name": "adamw", "decay_every": STEPS // 20}
+    model = estimator(method=method, members=3, steps=STEPS, seed=SEED, settings={"optimiser": optimiser})
     learnt = model.fit(train).model
     return statistics.median(trajectory_errors(learnt.field(i), test).overall for i in range(3))
 
@@ -33,5 +34,6 @@ def test_weak_beats_strong(name, noise, factor):
     system = systems.make(name)
     train, test = split(systems.generate(system, seed=SEED).clean, seed=SEED)
     noisy = add_noise(train, noise, seed=SEED)
-    weak, strong = (median_error(estimator, noisy, test) for estimator in (WGFINN, GFINN))
+    forms = ((WGFINN, "weak"), (GFINN, "strong"))
+    weak, strong = (median_error(estimator, method, noisy, test) for estimator, method in forms)
     assert factor * weak < strong
