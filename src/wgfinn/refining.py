@@ -52,11 +52,11 @@ _MISFIT_DTYPE = "float64"
 class RefineSpec(Spec):
     """Multiple shooting after the weak stage."""
 
-    steps: int = Key(default=5_000, ge=0, description="optimiser steps; 0 leaves the stage out")
+    steps: int = Key(default=4_000, ge=0, description="optimiser steps; 0 leaves the stage out")
     window: int = Key(default=20, ge=1, description="samples from one free state to the next")
     continuity: float = Key(default=100.0, gt=0, description="weight of the gaps between windows, in noise variances")
     held_out: float = Key(default=0.1, ge=0, lt=1, description="part of the runs kept for judging (from five runs on)")
-    optimiser: OptimiserSpec = OptimiserSpec(name="soap", rate=3e-3, decay=0.85, decay_every=250)
+    optimiser: OptimiserSpec = OptimiserSpec(name="soap", rate=3e-3, decay=0.85, decay_every=200)
 
 
 @dataclass(frozen=True)
