@@ -17,6 +17,8 @@ from wgfinn.studies.arms import ARMS
 from wgfinn.studies.recipes import DataSpec, Recipe, Scale, StrongRow, WeakRow
 from wgfinn.training import OptimiserSpec, TrainingSpec
 
+# What a training of one stage, on data of the study's own, never reads.
+_WITHOUT_EFFECT = {"data": True, "refine": True, "training": {"starts", "members", "seed", "log_every"}}
 # Part of every digest: raise it when a change of the code makes finished rows worthless.
 _VERSION = 1
 
@@ -59,7 +61,7 @@ class PlannedRow:
             "data": self.data.spec.model_dump(),
             "noise": self.noise,
             "seeds": list(self.seeds),
-            "fit": self.fit.model_dump(mode="json"),
+            "fit": self.fit.model_dump(mode="json", exclude=_WITHOUT_EFFECT),
         }
 
     def digest(self) -> str:
