@@ -43,7 +43,7 @@ def spec(method: str, steps: int) -> FitSpec:
         {
             "method": method,
             "coordinates": "physical",
-            "model": {"layers": 4, "width": 20, "entropy": "affine", "initialisation": "paper"},
+            "model": {"layers": 4, "width": 20, "entropy": "affine", "initialisation": "paper", "activation": "tanh"},
             "test_functions": {"width": 80, "degree": 4, "overlap": 0.9},
             "training": {"steps": steps, "batch": "all" if method == "weak" else 1000, "log_every": 5_000},
         }

@@ -23,7 +23,7 @@ from wgfinn.training import MemberSettings, OptimiserSpec, Problem, Structure, a
 from wgfinn.weak import TestFunctionSpec
 
 N_RUNS, N_TIMES, N_STATES = 80, 401, 4
-PAPER = ModelSpec(layers=4, width=20, entropy="affine", initialisation="paper")
+PAPER = ModelSpec(layers=4, width=20, entropy="affine", initialisation="paper", activation="tanh")
 
 
 def problem() -> Problem:

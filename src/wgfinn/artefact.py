@@ -215,6 +215,9 @@ def _read_manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
             f"{path}: model format {found!r}, but this version of wgfinn reads format {FORMAT}; "
             "fit the model again, or use the version that wrote it."
         )
+    if isinstance(content.get("model"), dict):
+        # Files from before there was a choice.
+        content["model"].setdefault("activation", "tanh")
     try:
         return Manifest.model_validate(content)
     except pydantic.ValidationError as error:

@@ -167,12 +167,13 @@ def test_neural_gradient_against_differences(key):
     np.testing.assert_allclose(potential.gradient(x), (above - below) / (2 * h), atol=1e-8)
 
 
-def test_perceptron_against_numpy(key):
-    network = MLP(3, 2, layers=4, width=7, initialisation="paper", key=key)
+@pytest.mark.parametrize(("activation", "function"), [("tanh", np.tanh), ("softplus", lambda a: np.logaddexp(0, a))])
+def test_perceptron_against_numpy(activation, function, key):
+    network = MLP(3, 2, layers=4, width=7, initialisation="paper", activation=activation, key=key)
     x = np.asarray(draws(3))
     expected = x
     for weight, bias in zip(network.weights[:-1], network.biases[:-1], strict=True):
-        expected = np.tanh(np.asarray(weight) @ expected + np.asarray(bias))
+        expected = function(np.asarray(weight) @ expected + np.asarray(bias))
     expected = np.asarray(network.weights[-1]) @ expected + np.asarray(network.biases[-1])
     np.testing.assert_allclose(network(jnp.asarray(x)), expected, rtol=1e-13)
 
@@ -238,7 +239,7 @@ def test_no_matrix_per_state_is_formed(entropy, differentiated):
         ({"width": 0}, r"width = 0: input should be greater than or equal to 1"),
         ({"rows": 0}, r"rows = 0: input should be greater than or equal to 1"),
         ({"entropy": "linear"}, r"entropy = 'linear': give 'neural', 'affine' or"),
-        ({"depth": 3}, r"unknown key 'depth'; known here are energy, entropy, field"),
+        ({"depth": 3}, r"unknown key 'depth'; known here are activation, energy, entropy, field"),
     ],
 )
 def test_refused_settings(settings, message):

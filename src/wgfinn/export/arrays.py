@@ -1,8 +1,9 @@
 r"""A field as a few named arrays with one meaning, whatever it was made of.
 
-All that is learnt is a perceptron, tanh between linear layers `NAME.W0`, `NAME.b0`, `NAME.W1`, ..., of the scaled state
-$z = (x - m)/D$. Affine and known linear potentials are one layer; constants beside a network are taken into its layers.
-Brackets are skew matrices `NAME.A` and a network, or one `NAME.matrix`. docs/export.md has the formulas.
+All that is learnt is a perceptron, an activation between linear layers `NAME.W0`, `NAME.b0`, `NAME.W1`, ..., of the
+scaled state $z = (x - m)/D$. Affine and known linear potentials are one layer; constants beside a network are taken
+into its layers. Brackets are skew matrices `NAME.A` and a network, or one `NAME.matrix`. docs/export.md has the
+formulas.
 """
 
 import functools

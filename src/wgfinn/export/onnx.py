@@ -13,6 +13,7 @@ from wgfinn._version import __version__
 from wgfinn.artefact import Model
 from wgfinn.export._optional import require
 from wgfinn.export.arrays import Arrays, DType, plain_arrays
+from wgfinn.models import Activation
 
 # Old enough for every runtime of these years; nothing newer is needed.
 OPSET, IR_VERSION = 17, 8
@@ -23,7 +24,7 @@ def onnx_bytes(model: Model, member: int | None, dtype: DType) -> bytes:
     network. Names and units of the states are in its metadata."""
     onnx = require("onnx", "onnx")
     arrays = plain_arrays(model, member, dtype)
-    graph = _Graph(onnx.helper, arrays, np.dtype(dtype))
+    graph = _Graph(onnx.helper, arrays, np.dtype(dtype), model.manifest.model.activation)
     outputs = _field(graph, arrays)
     n_states = len(model.names)
     shapes = {"f": ["batch", n_states], "energy": ["batch"], "entropy": ["batch"]}
@@ -51,7 +52,8 @@ def onnx_bytes(model: Model, member: int | None, dtype: DType) -> bytes:
 class _Graph:
     """Nodes and constants under way; `add` returns the name of what a node makes."""
 
-    def __init__(self, helper: Any, arrays: Arrays, dtype: np.dtype):
+    def __init__(self, helper: Any, arrays: Arrays, dtype: np.dtype, activation: Activation):
+        self.activation = activation
         self._helper = helper
         self._dtype = dtype
         self.nodes: list[Any] = []
@@ -93,7 +95,7 @@ def _perceptron(graph: _Graph, arrays: Arrays, name: str, z: str) -> list[str]:
     values, value, k = [], z, 0
     while f"{name}.W{k}" in arrays:
         if k > 0:
-            value = graph.add("Tanh", value)
+            value = _activated(graph, value)
             values.append(value)
         value = graph.add("Gemm", value, graph.array(f"{name}.W{k}"), graph.array(f"{name}.b{k}"), transB=1)
         k += 1
@@ -101,17 +103,35 @@ def _perceptron(graph: _Graph, arrays: Arrays, name: str, z: str) -> list[str]:
 
 
 def _potential(graph: _Graph, arrays: Arrays, name: str, z: str) -> tuple[str, str]:
-    """Value `(n,)` and gradient `(n, state)`, backwards through the layers: g <- (g * (1 - h²)) W."""
+    """Value `(n,)` and gradient `(n, state)`, backwards through the layers: g <- (g * slope) W."""
     *hidden, value = _perceptron(graph, arrays, name, z)
-    one = graph.constant("one", 1)
     gradient = graph.array(f"{name}.W{len(hidden)}")
     for k, activation in reversed(list(enumerate(hidden))):
-        slope = graph.add("Sub", one, graph.add("Mul", activation, activation))
-        gradient = graph.add("MatMul", graph.add("Mul", gradient, slope), graph.array(f"{name}.W{k}"))
+        gradient = graph.add("Mul", gradient, _slope(graph, activation))
+        gradient = graph.add("MatMul", gradient, graph.array(f"{name}.W{k}"))
     if not hidden:
         # The same at all states: one row for each of them.
         gradient = graph.add("Add", graph.add("Mul", z, graph.constant("zero", 0)), gradient)
     return graph.add("Squeeze", value, graph.constant("last_axis", [1], np.int64)), gradient
+
+
+def _activated(graph: _Graph, value: str) -> str:
+    """tanh, or softplus as max(a, 0) + log(1 + exp(-|a|)): runtimes lack the operator Softplus in double precision."""
+    if graph.activation == "tanh":
+        return graph.add("Tanh", value)
+    rest = graph.add("Exp", graph.add("Neg", graph.add("Abs", value)))
+    return graph.add(
+        "Add", graph.add("Relu", value), graph.add("Log", graph.add("Add", graph.constant("one", 1), rest))
+    )
+
+
+def _slope(graph: _Graph, activation: str) -> str:
+    """The derivative of an activation h in terms of h: 1 - h² for tanh, 1 - exp(-h) for softplus."""
+    if graph.activation == "tanh":
+        lacking = graph.add("Mul", activation, activation)
+    else:
+        lacking = graph.add("Exp", graph.add("Neg", activation))
+    return graph.add("Sub", graph.constant("one", 1), lacking)
 
 
 def _bracket(graph: _Graph, arrays: Arrays, name: str, z: str, *, annihilated: str, vector: str) -> str:

@@ -15,7 +15,7 @@ from wgfinn.models.known import (
     ScaledBracket,
     ScaledPotential,
 )
-from wgfinn.models.mlp import MLP
+from wgfinn.models.mlp import MLP, Activation
 from wgfinn.models.physics import NO_FUNCTIONS, KnownFunctions, know, read_known, require_consistency
 from wgfinn.models.potentials import AbstractPotential, AffinePotential, NeuralPotential
 from wgfinn.models.spec import ModelSpec, build
@@ -27,6 +27,7 @@ __all__ = [
     "AbstractBracket",
     "AbstractField",
     "AbstractPotential",
+    "Activation",
     "AffinePotential",
     "FrictionBracket",
     "GenericField",

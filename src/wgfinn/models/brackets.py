@@ -9,6 +9,7 @@ import functools
 import itertools
 import operator
 from abc import abstractmethod
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -16,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from wgfinn._types import Array, Float, Matrix, PRNGKeyArray, State, States
-from wgfinn.models.mlp import MLP, Initialisation
+from wgfinn.models.mlp import MLP, Activation, Initialisation
 
 Gradient = Float[Array, "state ..."]
 
@@ -58,12 +59,27 @@ def _core_at(bracket: "FrictionBracket", x: States) -> Float[Array, "row row *ba
 
 
 def _parts(
-    n_states: int, rows: int, layers: int, width: int, initialisation: Initialisation, key: PRNGKeyArray
+    n_states: int,
+    *,
+    rows: int,
+    layers: int,
+    width: int,
+    initialisation: Initialisation,
+    activation: Activation = "tanh",
+    key: PRNGKeyArray,
 ) -> tuple[Float[Array, "row state state"], MLP]:
     for_generators, for_core = jax.random.split(key)
     scale = _GENERATOR_SCALE[initialisation]
     generators = scale * jax.random.normal(for_generators, (rows, n_states, n_states))
-    core = MLP(n_states, rows * rows, layers=layers, width=width, initialisation=initialisation, key=for_core)
+    core = MLP(
+        n_states,
+        rows * rows,
+        layers=layers,
+        width=width,
+        initialisation=initialisation,
+        activation=activation,
+        key=for_core,
+    )
     return generators, core
 
 
@@ -110,8 +126,8 @@ class PoissonBracket(AbstractBracket):
     generators: Float[Array, "row state state"]
     core: MLP
 
-    def __init__(self, n_states: int, *, rows: int, layers: int, width: int, initialisation, key):
-        self.generators, self.core = _parts(n_states, rows, layers, width, initialisation, key)
+    def __init__(self, n_states: int, **size: Any):
+        self.generators, self.core = _parts(n_states, **size)
 
     def apply(self, x: States, annihilated: Gradient, vector: Gradient) -> States:
         rows = annihilator(self.generators, annihilated)
@@ -158,8 +174,8 @@ class FrictionBracket(AbstractBracket):
     generators: Float[Array, "row state state"]
     core: MLP
 
-    def __init__(self, n_states: int, *, rows: int, layers: int, width: int, initialisation, key):
-        self.generators, self.core = _parts(n_states, rows, layers, width, initialisation, key)
+    def __init__(self, n_states: int, **size: Any):
+        self.generators, self.core = _parts(n_states, **size)
 
     def apply(self, x: States, annihilated: Gradient, vector: Gradient) -> States:
         rows = annihilator(self.generators, annihilated)

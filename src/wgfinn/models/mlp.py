@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from wgfinn._types import Array, Float, PRNGKeyArray
 
 Initialisation = Literal["paper", "unit"]
+Activation = Literal["tanh", "softplus"]
 
 _WEIGHT_BOUND: dict[str, Callable[[int, int], float]] = {
     # Xavier-uniform, as in the GFINN code (spec, section 5).
@@ -24,11 +25,15 @@ _WEIGHT_BOUND: dict[str, Callable[[int, int], float]] = {
 }
 
 
+_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"tanh": jnp.tanh, "softplus": jax.nn.softplus}
+
+
 class MLP(eqx.Module):
-    """tanh between `layers` linear layers of `width` neurons; one layer is affine."""
+    """`layers` linear layers of `width` neurons with the activation between them; one layer is affine."""
 
     weights: tuple[Float[Array, "outputs inputs"], ...]
     biases: tuple[Float[Array, " outputs"], ...]
+    activation: Activation = eqx.field(static=True)
 
     def __init__(
         self,
@@ -38,8 +43,10 @@ class MLP(eqx.Module):
         layers: int,
         width: int,
         initialisation: Initialisation,
+        activation: Activation = "tanh",
         key: PRNGKeyArray,
     ):
+        self.activation = activation
         sizes = [n_inputs, *[width] * (layers - 1), n_outputs]
         bound = _WEIGHT_BOUND[initialisation]
         self.weights = tuple(
@@ -50,8 +57,9 @@ class MLP(eqx.Module):
 
     def __call__(self, x: Float[Array, "inputs *batch"]) -> Float[Array, "outputs *batch"]:
         *hidden, last = zip(self.weights, self.biases, strict=True)
+        activate = _ACTIVATIONS[self.activation]
         for weight, bias in hidden:
-            x = jnp.tanh(_affine(weight, bias, x))
+            x = activate(_affine(weight, bias, x))
         return _affine(*last, x)
 
     def recombined(self, combine: Callable[[Array], Array]) -> "MLP":

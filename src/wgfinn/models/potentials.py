@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from wgfinn._types import Array, Float, PRNGKeyArray, State, States, Values
-from wgfinn.models.mlp import MLP, Initialisation
+from wgfinn.models.mlp import MLP, Activation, Initialisation
 
 
 class AbstractPotential(eqx.Module):
@@ -27,8 +27,19 @@ class NeuralPotential(AbstractPotential):
 
     network: MLP
 
-    def __init__(self, n_states: int, *, layers: int, width: int, initialisation: Initialisation, key: PRNGKeyArray):
-        self.network = MLP(n_states, 1, layers=layers, width=width, initialisation=initialisation, key=key)
+    def __init__(
+        self,
+        n_states: int,
+        *,
+        layers: int,
+        width: int,
+        initialisation: Initialisation,
+        activation: Activation = "tanh",
+        key: PRNGKeyArray,
+    ):
+        self.network = MLP(
+            n_states, 1, layers=layers, width=width, initialisation=initialisation, activation=activation, key=key
+        )
 
     def __call__(self, x: States) -> Values:
         return self.network(x)[0]

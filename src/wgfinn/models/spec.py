@@ -12,7 +12,7 @@ from wgfinn._types import PRNGKeyArray
 from wgfinn.models.brackets import AbstractBracket, FrictionBracket, PoissonBracket
 from wgfinn.models.fields import AbstractField, GenericField, PlainField
 from wgfinn.models.known import NOTHING_KNOWN, Physics, ProjectedPotential, Rows, ScaledBracket, ScaledPotential
-from wgfinn.models.mlp import MLP, Initialisation
+from wgfinn.models.mlp import MLP, Activation, Initialisation
 from wgfinn.models.potentials import AbstractPotential, AffinePotential, NeuralPotential
 
 
@@ -53,6 +53,9 @@ class ModelSpec(Spec):
     field: Literal["generic", "plain"] = Key(default="generic", description="GENERIC structure, or none")
     layers: int = Key(default=3, ge=2, description="linear layers of each network")
     width: int = Key(default=32, ge=1, description="neurons of each hidden layer")
+    activation: Activation = Key(
+        default="softplus", description="'softplus' learns steep potentials best; 'tanh' is the paper's"
+    )
     energy: PotentialForm = Key(
         default="neural", description="`neural`, `affine` in the state, or known: `{sum = [...]}` of states"
     )
@@ -88,7 +91,12 @@ class ModelSpec(Spec):
 
 def build(spec: ModelSpec, n_states: int, *, key: PRNGKeyArray, physics: Physics = NOTHING_KNOWN) -> AbstractField:
     """A field with fresh weights in all that is not known."""
-    size = {"layers": spec.layers, "width": spec.width, "initialisation": spec.initialisation}
+    size = {
+        "layers": spec.layers,
+        "width": spec.width,
+        "initialisation": spec.initialisation,
+        "activation": spec.activation,
+    }
     if spec.field == "plain":
         return PlainField(MLP(n_states, n_states, **size, key=key))
     brackets = {"n_states": n_states, "rows": spec.rows or n_states, **size}
