@@ -261,7 +261,7 @@ def rounding_bounds(field, x):
 
 @pytest.mark.parametrize("index", [0, 1])
 def test_structure_is_exact_in_physical_coordinates(model, index):
-    """Skew, positive semidefinite and degenerate at rounding: epsilon times the factors, whatever is left of their sums.
+    """Skew, positive semidefinite and degenerate at rounding: epsilon times the factors, whatever their sums leave.
     Scales from 1e3 to 1e-2 enter matrix and gradient, so every entry has its own bound."""
     field = model.field(index)
     assert isinstance(field, RescaledField)
