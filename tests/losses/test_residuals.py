@@ -16,6 +16,7 @@ from wgfinn.losses import (
     weak_residual,
     weighted_loss,
 )
+from wgfinn.losses.residuals import rates_at
 from wgfinn.weak import TestFunctionSpec, WeakOperator
 
 GAS_CLEAN = TestFunctionSpec(width=30, degree=6, overlap=0.9)
@@ -280,3 +281,18 @@ def test_single_precision(x64):
         assert StrongEquations(runs, "float32").residual(jnp.tanh).dtype == jnp.float32
         slopes = np.asarray(equations.slopes, np.float64)
     np.testing.assert_allclose(slopes, exact, rtol=6e-8)
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="an accelerator takes all states at once")
+@pytest.mark.parametrize(("batch", "expected"), [((41, 401), [8221, 8220]), ((5, 401), [2005])])
+def test_many_states_go_in_halves(batch, expected):
+    """Every state meets the field once and gets its own rate, in one piece or in two of odd lengths."""
+    seen = []
+
+    def field(x):
+        seen.append(x.shape[1])
+        return x**2
+
+    states = jnp.arange(2.0 * np.prod(batch)).reshape(2, *batch)
+    np.testing.assert_array_equal(rates_at(field, states), states**2)
+    assert seen == expected

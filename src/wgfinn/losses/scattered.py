@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float64
 from wgfinn._errors import InputError
 from wgfinn._types import Array, Field, Float
 from wgfinn.data import Run, Trajectories, stretches
-from wgfinn.losses.residuals import AbstractEquations, Items, draw, require_room
+from wgfinn.losses.residuals import AbstractEquations, Items, draw, rates_at, require_room
 from wgfinn.weak import ScatteredOperator, TestFunctionSpec, place, window_count, window_duration
 
 LONGEST_GAP = 0.25
@@ -67,8 +67,7 @@ class ScatteredWeakEquations(AbstractEquations):
 
     def residual(self, field: Field, items: Items = None) -> Float[Array, "state item test"]:
         states, slopes = draw(self.states, items), draw(self.slopes, items)
-        rates = field(states.reshape(len(states), -1)).reshape(states.shape)
-        residual = slopes + self.operator.integrate(rates, items)
+        residual = slopes + self.operator.integrate(rates_at(field, states), items)
         return residual if self.precision is None else residual * draw(self.precision, items)
 
     def mask(self, items: Items = None) -> Float[Array, "1 item test"]:
