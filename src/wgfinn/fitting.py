@@ -50,7 +50,7 @@ from wgfinn.models import (
     know,
     require_consistency,
 )
-from wgfinn.refining import RefineSpec, misfit, refine
+from wgfinn.refining import RefineSpec, misfits, refine
 from wgfinn.training import (
     AbstractOptimiser,
     MemberSettings,
@@ -447,7 +447,7 @@ def _stages(
     scaled_judged = rescale(judged or train_runs, scales)
     # Near its floor the weak loss no longer tells good fields from bad ones, but their trajectories do.
     candidates = [member(weak_trained.fields, i) for i in range(starts)]
-    judgements = [misfit(field, scaled_judged, noise) for field in candidates]
+    judgements = misfits(candidates, scaled_judged, noise)
     best = np.argsort([j.mean for j in judgements], kind="stable")
     kept = [int(i) for i in best[: spec.training.members]]
     members = [begun[i] for i in kept]
@@ -484,7 +484,7 @@ def _stages(
         )
         steps_done += refined.steps_done
         # A stage that does not pay on runs it has not seen is undone, member by member.
-        after = [misfit(field, scaled_judged, noise) for field in refined.fields]
+        after = misfits(refined.fields, scaled_judged, noise)
         paid = [b.mean < a.mean for a, b in zip(found, after, strict=True)]
         fields = [b if ok else a for a, b, ok in zip(fields, refined.fields, paid, strict=True)]
         found = [b if ok else a for a, b, ok in zip(found, after, paid, strict=True)]

@@ -36,6 +36,7 @@ from wgfinn.training import (
     initial_state,
     load_checkpoint,
     make_optimiser,
+    over_members,
     save_checkpoint,
     stack,
     take_apart,
@@ -145,16 +146,18 @@ class Misfit:
         return float(np.mean(np.minimum(self.per_run, _LOST)))
 
 
-def misfit(field: AbstractField, trajectories: Trajectories, noise: Float64[np.ndarray, " state"]) -> Misfit:
-    """Whole runs predicted with the initial state refitted; a prediction that diverges is infinitely far."""
+def misfits(
+    fields: Sequence[AbstractField], trajectories: Trajectories, noise: Float64[np.ndarray, " state"]
+) -> list[Misfit]:
+    """Whole runs predicted by each field with the initial state refitted; one that diverges is infinitely far."""
     with jax.enable_x64(True):
         shots = make_shots(trajectories, noise, window=None, longest=_LONGEST_PART, dtype=_MISFIT_DTYPE)
-        double = jax.tree.map(lambda leaf: jnp.asarray(leaf, _MISFIT_DTYPE), field)
+        double = stack([jax.tree.map(lambda leaf: jnp.asarray(leaf, _MISFIT_DTYPE), field) for field in fields])
         squares = np.asarray(_squares(double, shots), np.float64)
     squares = np.where(np.isnan(squares) & np.asarray((shots.weight > 0).any(axis=(0, 3))), np.inf, squares)
-    return Misfit(np.sqrt(np.nanmean(squares, axis=0)), np.sqrt(np.nanmedian(squares, axis=1)))
+    return [Misfit(np.sqrt(np.nanmean(s, axis=0)), np.sqrt(np.nanmedian(s, axis=1))) for s in squares]
 
 
 @eqx.filter_jit
-def _squares(field: AbstractField, shots: Shots) -> jax.Array:
-    return run_misfits(field, shots)
+def _squares(fields: AbstractField, shots: Shots) -> jax.Array:
+    return over_members(lambda field: run_misfits(field, shots), fields)

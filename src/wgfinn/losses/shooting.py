@@ -155,17 +155,16 @@ def run_misfits(field: Field, shots: Shots, iterations: int = 8) -> Float[Array,
     def residual(first: Array) -> Array:
         return (shoot(field, first, steps) - measured) * weight
 
+    directions = jnp.broadcast_to(jnp.diag(noise[:, 0])[:, :, None], (d, *shots.first.shape[:2]))
+
     def cost(first: Array) -> Array:
         value = (residual(first) ** 2).sum(axis=(0, 1))
         return jnp.where(jnp.isfinite(value), value, jnp.inf)
 
-    def along(first: Array, k: int) -> Array:
-        return jax.jvp(residual, (first,), (jnp.zeros_like(first).at[k].set(noise[k]),))[1]
-
     def improve(_, state):
         first, damping, best = state
         missed = residual(first)
-        slopes = jnp.stack([along(first, k) for k in range(d)])
+        slopes = jax.vmap(lambda along: jax.jvp(residual, (first,), (along,))[1])(directions)
         normal = jnp.einsum("itsr,jtsr->rij", slopes, slopes)
         force = jnp.einsum("itsr,tsr->ri", slopes, missed)
         scale = 1 + jnp.einsum("rii->ri", normal)

@@ -7,7 +7,7 @@ from wgfinn.training.optimisers import AbstractOptimiser, AdamW, Soap, learning_
 from wgfinn.training.problem import Problem
 from wgfinn.training.spec import OptimiserSpec, TrainingSpec
 from wgfinn.training.state import MemberSettings, StepInfo, TrainState, member, stack
-from wgfinn.training.step import advance, initial_state, train_step
+from wgfinn.training.step import advance, initial_state, over_members, train_step
 from wgfinn.training.structure import Structure, take_apart
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "load_checkpoint",
     "make_optimiser",
     "member",
+    "over_members",
     "save_checkpoint",
     "stack",
     "take_apart",

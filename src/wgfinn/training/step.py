@@ -1,5 +1,8 @@
 """One optimiser step, and many of them as one compiled program."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -10,6 +13,9 @@ from wgfinn.losses import attention, mean_over_equations, weighted_loss
 from wgfinn.training.optimisers import REFRESH_EVERY, AbstractOptimiser, AdamW, learning_rate
 from wgfinn.training.problem import Problem
 from wgfinn.training.state import MemberSettings, StepInfo, TrainState
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def initial_state(
@@ -147,11 +153,13 @@ def advance(
         state, settings, data = member
         return intervals(state, settings, eqx.combine(shared, data))
 
-    # Side by side on an accelerator, which a single member leaves idle; one after another on a CPU, where batched
-    # matrix products are slower than single ones and a member's arrays better fit the caches.
-    over_members = jax.lax.map if jax.default_backend() == "cpu" else _vmap
     return over_members(one, (states, settings, own))
 
 
-def _vmap(function, members):
-    return jax.vmap(function)(members)
+def over_members(function: Callable[[T], R], members: T) -> R:
+    """`function` of each member of a stack.
+
+    Side by side on an accelerator, which a single member leaves idle; one after another on a CPU, where batched
+    matrix products are slower than single ones and a member's arrays better fit the caches.
+    """
+    return jax.lax.map(function, members) if jax.default_backend() == "cpu" else jax.vmap(function)(members)
