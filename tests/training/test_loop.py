@@ -68,6 +68,15 @@ def steps_seen(beginning, training, **options):
     return [r.step for r in records], records, states
 
 
+@pytest.mark.parametrize("k", range(2))
+def test_a_member_beside_others_is_the_member_alone(beginning, reference, k):
+    """Whatever the other threads do."""
+    states, settings, problem = beginning
+    alone = jax.tree.map(lambda leaf: leaf[k : k + 1], (states, settings))
+    expected = jax.tree.map(lambda leaf: leaf[k : k + 1], reference)
+    assert_same_bits(train(*alone, problem, spec(), NAMES[:1]), expected)
+
+
 @pytest.mark.parametrize("chunk_seconds", [0.0, 1e9])
 @pytest.mark.parametrize("log_every", [1, 10, 1000])
 def test_where_the_host_looks_changes_no_number(beginning, reference, monkeypatch, chunk_seconds, log_every):

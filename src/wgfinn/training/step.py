@@ -132,7 +132,7 @@ def advance(
     interval: int,
     own_data: bool,
 ) -> tuple[TrainState, StepInfo]:
-    """`n_checks` (one or more) times `interval` steps of every member, with a check after each interval.
+    """`n_checks` times `interval` steps of every member, with a check after each interval.
 
     The number of checks is a value, so how often the host looks neither recompiles nor changes a number.
     `own_data`: the arrays of `problem` carry a member axis (noise levels, data sets of equal shape).
