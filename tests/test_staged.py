@@ -13,8 +13,18 @@ from wgfinn._spec import parse
 from wgfinn.artefact import load_model
 from wgfinn.data import Trajectories
 from wgfinn.estimator import make_spec
-from wgfinn.fitting import METRICS_FILE, MODEL_FILE, VERDICT_FILE, FitSpec, fit, hold_out, steps_reached
-from wgfinn.refining import Misfit
+from wgfinn.fitting import (
+    METRICS_FILE,
+    MODEL_FILE,
+    VERDICT_FILE,
+    FitSpec,
+    fit,
+    hold_out,
+    resolve,
+    steps_reached,
+    weak_chi_square,
+)
+from wgfinn.refining import Misfit, coverage
 from wgfinn.verdict import judge
 
 SETTINGS = {
@@ -171,6 +181,55 @@ def test_a_verdict_names_weak_states_and_what_it_rests_on():
     assert "the 3 training runs" in verdict.headline
     assert any("weakest state: p" in line for line in verdict.lines)
     assert any("nothing was held out" in line for line in verdict.lines)
+
+
+def turning_runs(n_runs=20, n_times=121, noise=0.05):
+    """A damped rotation, x' = (-0.1 q - p, q - 0.1 p), and the noise of each state."""
+    rng = np.random.default_rng(1)
+    t = 0.05 * np.arange(n_times)
+    sizes, phases = rng.uniform(0.5, 1.5, n_runs), rng.uniform(0, 6, n_runs)
+    x = [s * np.exp(-0.1 * t[:, None]) * np.stack([np.cos(t + f), np.sin(t + f)], 1) for s, f in zip(sizes, phases)]  # noqa: B905
+    noisy = [run + noise * rng.standard_normal(run.shape) for run in x]
+    return Trajectories.from_arrays(noisy, t, names=("q", "p")), np.full(2, noise)
+
+
+def turning(x, pull=0.1):
+    return jnp.stack([-pull * x[0] - x[1], x[0] - pull * x[1]])
+
+
+def test_weak_chi_square_is_one_for_the_truth_alone():
+    """Windows overlap, so that the few hundred residuals hold some forty independent ones: one in five is noise."""
+    runs, noise = turning_runs()
+    spec = resolve(parse(FitSpec, {"test_functions": {"width": 40, "degree": 4, "overlap": 0.5}}), runs)
+    np.testing.assert_allclose(weak_chi_square(spec, turning, runs, noise), 1.0, atol=0.3)
+    assert (weak_chi_square(spec, lambda x: turning(x, pull=0.5), runs, noise) > 3).all()
+
+
+def test_coverage_of_members_that_are_right_and_of_members_that_agree_on_a_mistake():
+    runs, noise = turning_runs(n_runs=10)
+    clean, _ = turning_runs(n_runs=10, noise=0.0)
+    truth = np.stack([run.x for run in clean.runs], -1)
+
+    def share(*predictions):
+        return coverage([Misfit(np.ones(10), np.ones(2), p) for p in predictions], runs, noise) or 0.0
+
+    assert share(truth, truth + 1e-6) == pytest.approx(0.95, abs=0.02)
+    assert share(truth + 0.2, truth + 0.2001) < 0.1
+    assert share(truth + 0.2, truth - 0.2) > 0.99
+    assert coverage([Misfit(np.ones(10), np.ones(2), truth)], runs, noise) is None
+
+
+def test_a_verdict_tells_chi_square_and_coverage():
+    verdict = judge(
+        Misfit(np.ones(3), np.ones(3)),
+        some_runs(3),
+        np.full(3, 0.01),
+        held_out=True,
+        chi_square=np.array([1.0, 1.25, 0.9]),
+        coverage=0.94,
+    )
+    assert any("q 1.00, p 1.25, S 0.90" in line for line in verdict.lines)
+    assert any(line.startswith("94 % of the measurements") for line in verdict.lines)
 
 
 def test_a_verdict_on_one_run():

@@ -18,6 +18,7 @@ from pydantic import Field as Key
 from wgfinn import weak
 from wgfinn._errors import InputError
 from wgfinn._spec import Spec
+from wgfinn._types import Field
 from wgfinn.artefact import (
     Manifest,
     MemberManifest,
@@ -50,7 +51,7 @@ from wgfinn.models import (
     know,
     require_consistency,
 )
-from wgfinn.refining import RefineSpec, misfits, refine
+from wgfinn.refining import RefineSpec, coverage, misfits, refine
 from wgfinn.training import (
     AbstractOptimiser,
     MemberSettings,
@@ -85,6 +86,7 @@ _STATES_PER_STEP = 3200
 _STATES_TO_TRY = 200
 _FEWEST_TO_HOLD_OUT = 5
 _SMALLEST_NOISE = 1e-3
+_NOISE_DRAWS = 4
 
 
 class FitSpec(Spec):
@@ -499,8 +501,47 @@ def _stages(
             steps_done=steps_done,
             misfits=tuple(m.mean for m in found),
             served=served,
-            verdict=judge(found[served], scaled_judged, noise, held_out=judged is not None),
+            verdict=judge(
+                found[served],
+                scaled_judged,
+                noise,
+                held_out=judged is not None,
+                chi_square=weak_chi_square(spec, fields[served], scaled_judged, noise),
+                coverage=coverage(found, scaled_judged, noise),
+            ),
         ),
+    )
+
+
+def weak_chi_square(
+    spec: FitSpec, field: Field, runs: Trajectories, noise: Float64[np.ndarray, " state"]
+) -> Float64[np.ndarray, " state"]:
+    r"""Weak residuals against what noise makes of them, by state: $\sum r^2 / \sum \delta r^2$.
+
+    $\delta r$ is the change of the residuals by fresh noise on top of that in the data, inside the field too, so that
+    the errors in its argument count as what they are. `runs` and `noise` in the coordinates of the field.
+    """
+
+    def residual(runs: Trajectories) -> Float64[np.ndarray, "state equation"]:
+        equations = make_equations(spec, runs)
+        values = np.asarray(equations.residual(field), np.float64)
+        mask = equations.mask()
+        values = values if mask is None else values * np.asarray(mask)
+        return values.reshape(len(values), -1)
+
+    rng = np.random.default_rng(0)
+    here = residual(runs)
+    changes = [residual(_with_more_noise(runs, noise, rng)) - here for _ in range(_NOISE_DRAWS)]
+    return (here**2).sum(axis=1) / np.mean([(c**2).sum(axis=1) for c in changes], axis=0)
+
+
+def _with_more_noise(
+    runs: Trajectories, noise: Float64[np.ndarray, " state"], rng: np.random.Generator
+) -> Trajectories:
+    return Trajectories.from_arrays(
+        [run.x + (noise if run.sigma is None else run.sigma) * rng.standard_normal(run.x.shape) for run in runs.runs],
+        [run.t for run in runs.runs],
+        names=runs.names,
     )
 
 

@@ -46,6 +46,8 @@ from wgfinn.training import (
 _SAMPLES_PER_STEP = 6400
 _LONGEST_PART = 801
 _LOST = 1e3
+# 95 % of a Gaussian.
+_TWO_SIDED = 1.96
 # A held-out run in double precision, so that the integrator's rounding is no part of the misfit.
 _MISFIT_DTYPE = "float64"
 
@@ -53,11 +55,11 @@ _MISFIT_DTYPE = "float64"
 class RefineSpec(Spec):
     """Multiple shooting after the weak stage."""
 
-    steps: int = Key(default=4_000, ge=0, description="optimiser steps; 0 leaves the stage out")
+    steps: int = Key(default=6_000, ge=0, description="optimiser steps; 0 leaves the stage out")
     window: int = Key(default=20, ge=1, description="samples from one free state to the next")
     continuity: float = Key(default=100.0, gt=0, description="weight of the gaps between windows, in noise variances")
     held_out: float = Key(default=0.1, ge=0, lt=1, description="part of the runs kept for judging (from five runs on)")
-    optimiser: OptimiserSpec = OptimiserSpec(name="soap", rate=3e-3, decay=0.85, decay_every=200)
+    optimiser: OptimiserSpec = OptimiserSpec(name="soap", rate=3e-3, decay=0.85, decay_every=300)
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,8 @@ class Misfit:
 
     per_run: Float64[np.ndarray, " traj"]
     per_state: Float64[np.ndarray, " state"]
+    predicted: Float64[np.ndarray, "time state traj"] | None = None
+    """The predictions themselves, runs padded to one length."""
 
     @property
     def typical(self) -> float:
@@ -153,11 +157,27 @@ def misfits(
     with jax.enable_x64(True):
         shots = make_shots(trajectories, noise, window=None, longest=_LONGEST_PART, dtype=_MISFIT_DTYPE)
         double = stack([jax.tree.map(lambda leaf: jnp.asarray(leaf, _MISFIT_DTYPE), field) for field in fields])
-        squares = np.asarray(_squares(double, shots), np.float64)
+        squares, predicted = (np.asarray(a, np.float64) for a in _run_misfits(double, shots))
     squares = np.where(np.isnan(squares) & np.asarray((shots.weight > 0).any(axis=(0, 3))), np.inf, squares)
-    return [Misfit(np.sqrt(np.nanmean(s, axis=0)), np.sqrt(np.nanmedian(s, axis=1))) for s in squares]
+    return [
+        Misfit(np.sqrt(np.nanmean(s, axis=0)), np.sqrt(np.nanmedian(s, axis=1)), x)
+        for s, x in zip(squares, predicted, strict=True)
+    ]
 
 
 @eqx.filter_jit
-def _squares(fields: AbstractField, shots: Shots) -> jax.Array:
+def _run_misfits(fields: AbstractField, shots: Shots) -> tuple[jax.Array, jax.Array]:
     return over_members(lambda field: run_misfits(field, shots), fields)
+
+
+def coverage(found: Sequence[Misfit], trajectories: Trajectories, noise: Float64[np.ndarray, " state"]) -> float | None:
+    r"""Share of the measurements within $1.96\sqrt{s^2 + \sigma^2}$ of the members' mean, with s their standard
+    deviation at that time and σ the noise: 0.95 if members differ as far as they are wrong. None for one member."""
+    predicted = np.array([m.predicted for m in found if m.predicted is not None and np.isfinite(m.predicted).all()])
+    if len(predicted) < 2:
+        return None
+    shots = make_shots(trajectories, noise, window=None, longest=_LONGEST_PART, dtype="float32")
+    measured, weight = (np.asarray(a, np.float64)[..., 0] for a in (shots.measured, shots.weight))
+    exists = weight > 0
+    spread = np.sqrt(predicted.var(axis=0, ddof=1)[exists] + 1 / weight[exists] ** 2)
+    return float(np.mean(np.abs(measured - predicted.mean(axis=0))[exists] <= _TWO_SIDED * spread))

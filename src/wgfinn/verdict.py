@@ -35,8 +35,18 @@ class Verdict:
         return {"level": self.level, "headline": self.headline, "lines": list(self.lines)}
 
 
-def judge(misfit: Misfit, runs: Trajectories, noise: Float64[np.ndarray, " state"], *, held_out: bool) -> Verdict:
-    """The verdict on a field whose predictions of `runs` have this misfit; all in the same coordinates."""
+def judge(
+    misfit: Misfit,
+    runs: Trajectories,
+    noise: Float64[np.ndarray, " state"],
+    *,
+    held_out: bool,
+    chi_square: Float64[np.ndarray, " state"] | None = None,
+    coverage: float | None = None,
+) -> Verdict:
+    """The verdict on a field whose predictions of `runs` have this misfit; all in the same coordinates.
+
+    `chi_square` of the weak residuals by state, `coverage` of the members' bands, where they are known."""
     signal = _signal(runs, noise)
     typical = misfit.typical
     level: Level = "good" if typical <= _GOOD else "fair" if typical <= max(_FAIR, _PART * signal) else "poor"
@@ -65,6 +75,14 @@ def judge(misfit: Misfit, runs: Trajectories, noise: Float64[np.ndarray, " state
     weak = [n for n, m in zip(runs.names, misfit.per_state, strict=True) if not m <= _WEAK_STATE * max(1.0, typical)]
     if weak:
         lines.append(f"weakest state: {', '.join(weak)}.")
+    if chi_square is not None:
+        each = ", ".join(f"{name} {value:.2f}" for name, value in zip(runs.names, chi_square, strict=True))
+        lines.append(f"chi-square of the weak residuals (1 is noise alone): {each}.")
+    if coverage is not None:
+        lines.append(
+            f"{100 * coverage:.0f} % of the measurements lie within two standard deviations of members and noise "
+            "(95 % expected)."
+        )
     if level == "poor":
         lines.append("try more starts (training.starts), more steps (refine.steps), or `wgfinn inspect` the data.")
     return Verdict(level, headline, tuple(lines))

@@ -136,20 +136,22 @@ def test_known_noise_levels_weigh_samples():
 def test_misfit_of_the_truth_is_one():
     """2 x 60 x 101 squares of unit normal numbers, less two for each refitted start: 1 to within four errors."""
     runs = runs_of(*[101] * 60, noise=1.0)
-    squares = run_misfits(truth, shots_of(runs, window=None))
+    squares, predicted = run_misfits(truth, shots_of(runs, window=None))
     assert squares.shape == (2, 60)
+    missed = (np.asarray(predicted) - np.stack([run.x for run in runs.runs], -1)) / NOISE[:, None]
+    np.testing.assert_allclose(squares, (missed**2).mean(axis=0), rtol=1e-10)
     assert float(squares.mean()) == pytest.approx(1 - 1 / 101, abs=4 * np.sqrt(2 / (2 * 60 * 101)))
 
 
 def test_misfit_of_another_field_is_larger_and_a_lost_one_infinite():
     runs = runs_of(*[101] * 4, noise=1.0)
     shots = shots_of(runs, window=None)
-    assert float(run_misfits(lambda x: 1.1 * truth(x), shots).mean()) > 1.5
-    lost = run_misfits(lambda x: truth(x) + 1e3 * x**3, shots)
+    assert float(run_misfits(lambda x: 1.1 * truth(x), shots)[0].mean()) > 1.5
+    lost, _ = run_misfits(lambda x: truth(x) + 1e3 * x**3, shots)
     assert not np.isfinite(lost).any()
 
 
 def test_padding_changes_no_misfit():
-    together = run_misfits(truth, shots_of(runs_of(40, 25, noise=1.0), window=None))
-    alone = run_misfits(truth, shots_of(dataclasses.replace(runs_of(40, 25, noise=1.0)).subset([1]), window=None))
+    together, _ = run_misfits(truth, shots_of(runs_of(40, 25, noise=1.0), window=None))
+    alone, _ = run_misfits(truth, shots_of(dataclasses.replace(runs_of(40, 25, noise=1.0)).subset([1]), window=None))
     np.testing.assert_allclose(together[:, 1], alone[:, 0], rtol=1e-8)

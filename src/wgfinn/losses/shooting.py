@@ -143,9 +143,12 @@ def fresh_starts(shots: Shots) -> Float[Array, "state traj window"]:
     return jnp.zeros_like(shots.first)
 
 
-def run_misfits(field: Field, shots: Shots, iterations: int = 8) -> Float[Array, "state traj"]:
+def run_misfits(
+    field: Field, shots: Shots, iterations: int = 8
+) -> tuple[Float[Array, "state traj"], Float[Array, "time state traj"]]:
     r"""For each run and state the mean of $((x(t_k) - y_k) / \sigma_k)^2$ with the best initial state for the run:
-    about 1 for a perfect field, whatever the noise; NaN where a run never measured a state. `shots` hold whole runs.
+    about 1 for a perfect field, whatever the noise; NaN where a run never measured a state. Also the predictions x.
+    `shots` hold whole runs.
 
     Levenberg-Marquardt on each initial state alone; the field stays as it is.
     """
@@ -182,8 +185,9 @@ def run_misfits(field: Field, shots: Shots, iterations: int = 8) -> Float[Array,
     first = shots.first[..., 0]
     start = (first, jnp.full(first.shape[1], 1e-2, first.dtype), cost(first))
     first = jax.lax.fori_loop(0, iterations, improve, start)[0]
-    squares = (residual(first) ** 2).sum(axis=0) / (weight > 0).sum(axis=0)
-    return jnp.where(jnp.isinf(squares), jnp.inf, squares)
+    predicted = shoot(field, first, steps)
+    squares = (((predicted - measured) * weight) ** 2).sum(axis=0) / (weight > 0).sum(axis=0)
+    return jnp.where(jnp.isinf(squares), jnp.inf, squares), predicted
 
 
 def _with_gaps_divided(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
