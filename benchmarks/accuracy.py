@@ -18,11 +18,12 @@ from pathlib import Path
 
 import jax
 import matplotlib.pyplot as plt
+import numpy as np
 
 from wgfinn import WGFINN
-from wgfinn.artefact import versions
-from wgfinn.data import Trajectories, add_noise, split
-from wgfinn.evaluate import trajectory_errors
+from wgfinn.artefact import Model, versions
+from wgfinn.data import Trajectories, add_noise, band, coverage, split
+from wgfinn.evaluate import simulate_runs, trajectory_errors
 from wgfinn.fitting import Member, train_members
 from wgfinn.models import AbstractField
 from wgfinn.studies.plan import plan_rows
@@ -58,7 +59,25 @@ def run_default(system: str, noise: float, seeds: Sequence[int], keep: Callable[
         model = WGFINN(seed=seed).fit(train, observe=show).model
         seconds = time.monotonic() - started
         served = model.manifest.members[model.manifest.served]
-        keep(seed, {**judged(model.field(), test), "misfit": served.misfit, "seconds": seconds})
+        keep(
+            seed,
+            {
+                **judged(model.field(), test),
+                "misfit": served.misfit,
+                "coverage": covered(model, test),
+                "seconds": seconds,
+            },
+        )
+
+
+def covered(model: Model, test: Trajectories) -> float | None:
+    """Share of the clean samples inside the members' band: what the band says of the model's error."""
+    with on_cpu():
+        rollouts = [simulate_runs(jax.device_get(model.field(i)), test) for i in model.sound_members]
+    if len(rollouts) < 2:
+        return None
+    bands = [band(np.stack(members)) for members in zip(*rollouts, strict=True)]
+    return float(np.mean(list(coverage(test, bands).values())))
 
 
 def run_protocol(system: str, noise: float, seeds: Sequence[int], keep: Callable[[int, dict], None]) -> None:

@@ -31,7 +31,7 @@ SETTINGS = {
     "model": {"layers": 2, "width": 4, "rows": 2},
     "optimiser": {"decay_every": 10},
     "training": {"steps": 20, "check_every": 10, "log_every": 10, "members": 2, "starts": 3},
-    "refine": {"steps": 20, "window": 8},
+    "refine": {"steps": 20, "window": 8, "judge_every": 10},
 }
 
 
@@ -105,6 +105,30 @@ def test_without_refinement_nothing_is_refined(tmp_path):
     spec = parse(FitSpec, {**SETTINGS, "refine": {"steps": 0}})
     assert fit(RUNS, spec, folder=tmp_path).manifest.steps_done == 20
     assert not (tmp_path / "refine_checkpoint.npz").exists()
+
+
+@pytest.mark.parametrize("patience", [1, 2])
+def test_refinement_ends_where_nothing_is_gained(patience, tmp_path):
+    """With a rate of nothing the runs held out are predicted as before at every look."""
+    still = {"rate": 1e-12, "decay_every": 10}
+    refine = {"steps": 60, "judge_every": 10, "patience": patience, "optimiser": still}
+    spec = parse(FitSpec, {**SETTINGS, "refine": refine})
+    ended = 20 + 10 * patience
+    assert fit(RUNS, spec, folder=tmp_path).manifest.steps_done == ended
+    lines = json.loads((tmp_path / VERDICT_FILE).read_text())["lines"]
+    assert any(f"ended at step {ended}" in line for line in lines)
+    assert fit(RUNS, spec, folder=tmp_path, resume=True).manifest.steps_done == ended
+
+
+def test_the_best_look_is_kept():
+    """A rate that ruins every member: what each came with is what it leaves with."""
+    ruinous = {"name": "adamw", "rate": 10.0, "decay_every": 10}
+    refine = {"steps": 20, "judge_every": 10, "optimiser": ruinous}
+    ruined = fit(RUNS, parse(FitSpec, {**SETTINGS, "refine": refine}))
+    untouched = fit(RUNS, parse(FitSpec, {**SETTINGS, "refine": {"steps": 0}}))
+    assert [m.misfit for m in ruined.manifest.members] == [m.misfit for m in untouched.manifest.members]
+    start, t = RUNS.runs[0].x[:1], RUNS.runs[0].t
+    np.testing.assert_array_equal(ruined.simulate(start, t), untouched.simulate(start, t))
 
 
 def test_a_few_runs_are_all_learnt_from():

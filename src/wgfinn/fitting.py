@@ -456,7 +456,7 @@ def _stages(
     fields, found = [candidates[i] for i in kept], [judgements[i] for i in kept]
     losses = tuple(weak_trained.losses[i] for i in kept)
     diverged = tuple(weak_trained.diverged_at[i] for i in kept)
-    steps_done = weak_trained.steps_done
+    steps_done, ended_early = weak_trained.steps_done, False
     if steps_done >= spec.training.steps and spec.refine.steps > 0 and not should_stop():
 
         def in_refinement(record: Record) -> None:
@@ -473,7 +473,9 @@ def _stages(
 
         refined = refine(
             fields,
+            found,
             rescale(train_runs, scales),
+            scaled_judged,
             noise,
             spec.refine,
             spec.training,
@@ -485,11 +487,7 @@ def _stages(
             should_stop=should_stop,
         )
         steps_done += refined.steps_done
-        # A stage that does not pay on runs it has not seen is undone, member by member.
-        after = misfits(refined.fields, scaled_judged, noise)
-        paid = [b.mean < a.mean for a, b in zip(found, after, strict=True)]
-        fields = [b if ok else a for a, b, ok in zip(fields, refined.fields, paid, strict=True)]
-        found = [b if ok else a for a, b, ok in zip(found, after, paid, strict=True)]
+        fields, found, ended_early = refined.fields, refined.misfits, refined.ended_early
     served = int(np.argmin([m.mean for m in found]))
     return (
         train_runs,
@@ -508,6 +506,7 @@ def _stages(
                 held_out=judged is not None,
                 chi_square=weak_chi_square(spec, fields[served], scaled_judged, noise),
                 coverage=coverage(found, scaled_judged, noise),
+                ended_at=steps_done if ended_early else None,
             ),
         ),
     )

@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float, Float64
 from pydantic import Field as Key
 
 from wgfinn._spec import Spec
@@ -33,6 +33,8 @@ from wgfinn.training import (
     OptimiserSpec,
     Problem,
     TrainingSpec,
+    TrainState,
+    beside_checkpoint,
     initial_state,
     load_checkpoint,
     make_optimiser,
@@ -46,88 +48,12 @@ from wgfinn.training import (
 _SAMPLES_PER_STEP = 6400
 _LONGEST_PART = 801
 _LOST = 1e3
+# Of the misfit: less than this from one look to the next is no gain.
+_GAIN = 5e-4
 # 95 % of a Gaussian.
 _TWO_SIDED = 1.96
 # A held-out run in double precision, so that the integrator's rounding is no part of the misfit.
 _MISFIT_DTYPE = "float64"
-
-
-class RefineSpec(Spec):
-    """Multiple shooting after the weak stage."""
-
-    steps: int = Key(default=6_000, ge=0, description="optimiser steps; 0 leaves the stage out")
-    window: int = Key(default=20, ge=1, description="samples from one free state to the next")
-    continuity: float = Key(default=100.0, gt=0, description="weight of the gaps between windows, in noise variances")
-    held_out: float = Key(default=0.1, ge=0, lt=1, description="part of the runs kept for judging (from five runs on)")
-    optimiser: OptimiserSpec = OptimiserSpec(name="soap", rate=3e-3, decay=0.85, decay_every=300)
-
-
-@dataclass(frozen=True)
-class Refined:
-    """Fields after the stage, their mean squared misfits in noise units, and how far the stage came."""
-
-    fields: list[AbstractField]
-    losses: tuple[float, ...]
-    diverged_at: tuple[int | None, ...]
-    steps_done: int
-
-
-def refine(
-    fields: Sequence[AbstractField],
-    trajectories: Trajectories,
-    noise: Float64[np.ndarray, " state"],
-    spec: RefineSpec,
-    training: TrainingSpec,
-    *,
-    seeds: Sequence[int],
-    names: Sequence[str],
-    observe: Observer | None,
-    checkpoint: Path | None,
-    checkpoint_seconds: float,
-    should_stop: Callable[[], bool],
-) -> Refined:
-    """Train `fields` (in the coordinates of `trajectories` and `noise`) further; goes on from `checkpoint` if it
-    is there."""
-    shots = make_shots(trajectories, noise, window=spec.window, longest=_LONGEST_PART, dtype=training.dtype)
-    equations = ShootingEquations(shots, spec.continuity)
-    parts = [take_apart(FieldAndStarts(field, fresh_starts(shots)), training.dtype) for field in fields]
-    structure = parts[0][1]
-    optimiser = make_optimiser(spec.optimiser, structure.shapes)
-    settings = [MemberSettings.create(s, spec.optimiser, AttentionSpec(), training.dtype) for s in seeds]
-    states = stack(
-        [initial_state(w, s, trajectories.n_states, optimiser) for (w, _), s in zip(parts, settings, strict=True)]
-    )
-    longest = max(len(run.t) for run in trajectories.runs)
-    batch = max(1, round(_SAMPLES_PER_STEP / min(longest, _LONGEST_PART)))
-    problem = Problem(
-        equations=equations,
-        weights=jnp.ones(trajectories.n_states, training.dtype),
-        structure=structure,
-        batch=None if batch >= equations.n_items else batch,
-        optimiser=optimiser,
-    )
-    seconds = 0.0
-    if checkpoint is not None and checkpoint.exists():
-        states, seconds = load_checkpoint(checkpoint, states)
-    states = train(
-        states,
-        stack(settings),
-        problem,
-        training.model_copy(update={"steps": spec.steps}),
-        names,
-        observe=observe,
-        save=None if checkpoint is None else (lambda s, t: save_checkpoint(checkpoint, s, t)),
-        save_every=checkpoint_seconds,
-        seconds_before=seconds,
-        should_stop=should_stop,
-    )
-    diverged = np.asarray(states.diverged_at)
-    return Refined(
-        fields=[structure.field(best).field for best in states.best],
-        losses=tuple(float(loss) for loss in np.asarray(states.best_loss)),
-        diverged_at=tuple(int(d) if d >= 0 else None for d in diverged),
-        steps_done=int(states.step[0]),
-    )
 
 
 @dataclass(frozen=True)
@@ -181,3 +107,133 @@ def coverage(found: Sequence[Misfit], trajectories: Trajectories, noise: Float64
     exists = weight > 0
     spread = np.sqrt(predicted.var(axis=0, ddof=1)[exists] + 1 / weight[exists] ** 2)
     return float(np.mean(np.abs(measured - predicted.mean(axis=0))[exists] <= _TWO_SIDED * spread))
+
+
+class RefineSpec(Spec):
+    """Multiple shooting after the weak stage."""
+
+    steps: int = Key(default=6_000, ge=0, description="optimiser steps at most; 0 leaves the stage out")
+    window: int = Key(default=20, ge=1, description="samples from one free state to the next")
+    continuity: float = Key(default=100.0, gt=0, description="weight of the gaps between windows, in noise variances")
+    held_out: float = Key(default=0.1, ge=0, lt=1, description="part of the runs kept for judging (from five runs on)")
+    judge_every: int = Key(default=1_000, ge=1, description="steps between two looks at the runs held out")
+    patience: int = Key(default=2, ge=1, description="looks in which no member gains, after which the stage ends")
+    optimiser: OptimiserSpec = OptimiserSpec(name="soap", rate=3e-3, decay=0.85, decay_every=300)
+
+
+@dataclass(frozen=True)
+class Refined:
+    """Each member's best field by the runs held out, the one it came with among them, and how far the stage came."""
+
+    fields: list[AbstractField]
+    misfits: list[Misfit]
+    steps_done: int
+    ended_early: bool
+
+
+def refine(
+    fields: Sequence[AbstractField],
+    before: Sequence[Misfit],
+    trajectories: Trajectories,
+    judged: Trajectories,
+    noise: Float64[np.ndarray, " state"],
+    spec: RefineSpec,
+    training: TrainingSpec,
+    *,
+    seeds: Sequence[int],
+    names: Sequence[str],
+    observe: Observer | None,
+    checkpoint: Path | None,
+    checkpoint_seconds: float,
+    should_stop: Callable[[], bool],
+) -> Refined:
+    """Train `fields`, whose misfits are `before`, further on `trajectories`, and look at the runs `judged` every so
+    often: what they are predicted best by is kept, and where no member gains any more the stage ends.
+
+    All in one set of coordinates. Goes on from `checkpoint` if it is there, to the same end.
+    """
+    shots = make_shots(trajectories, noise, window=spec.window, longest=_LONGEST_PART, dtype=training.dtype)
+    equations = ShootingEquations(shots, spec.continuity)
+    parts = [take_apart(FieldAndStarts(field, fresh_starts(shots)), training.dtype) for field in fields]
+    structure = parts[0][1]
+    optimiser = make_optimiser(spec.optimiser, structure.shapes)
+    settings = [MemberSettings.create(s, spec.optimiser, AttentionSpec(), training.dtype) for s in seeds]
+    states = stack(
+        [initial_state(w, s, trajectories.n_states, optimiser) for (w, _), s in zip(parts, settings, strict=True)]
+    )
+    longest = max(len(run.t) for run in trajectories.runs)
+    batch = max(1, round(_SAMPLES_PER_STEP / min(longest, _LONGEST_PART)))
+    problem = Problem(
+        equations=equations,
+        weights=jnp.ones(trajectories.n_states, training.dtype),
+        structure=structure,
+        batch=None if batch >= equations.n_items else batch,
+        optimiser=optimiser,
+    )
+    kept = _Kept(np.stack([np.asarray(w) for w, _ in parts]), np.array([m.mean for m in before]), 0, 0)
+    seconds = 0.0
+    if checkpoint is not None and checkpoint.exists():
+        states, seconds = load_checkpoint(checkpoint, states)
+        kept = _Kept.from_arrays(beside_checkpoint(checkpoint))
+
+    def save(states: TrainState, until: float) -> None:
+        nonlocal seconds
+        seconds = until
+        if checkpoint is not None:
+            save_checkpoint(checkpoint, states, until, kept.to_arrays())
+
+    def look(states: TrainState) -> _Kept:
+        found = misfits([structure.field(best).field for best in states.best], judged, noise)
+        return kept.after(np.asarray(states.best), np.array([m.mean for m in found]), int(states.step[0]))
+
+    step = int(states.step[0])
+    while step < spec.steps and kept.looks_without_gain < spec.patience and not should_stop():
+        until = min(spec.steps, (step // spec.judge_every + 1) * spec.judge_every)
+        states = train(
+            states,
+            stack(settings),
+            problem,
+            training.model_copy(update={"steps": until}),
+            names,
+            observe=observe,
+            save=save,
+            save_every=checkpoint_seconds,
+            seconds_before=seconds,
+            should_stop=should_stop,
+        )
+        step = int(states.step[0])
+        if step == until and step > kept.step:
+            kept = look(states)
+            save(states, seconds)
+    if step > kept.step:
+        # Interrupted between two looks: what was reached counts, but a resumed run looks where it would have.
+        kept = look(states)
+    best = [structure.field(jnp.asarray(w, training.dtype)).field for w in kept.weights]
+    return Refined(best, misfits(best, judged, noise), step, ended_early=step < spec.steps and not should_stop())
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The members' best weights by the runs held out until `step`, and for how many looks none has gained."""
+
+    weights: Float[np.ndarray, "member weight"]
+    misfits: Float64[np.ndarray, " member"]
+    step: int
+    looks_without_gain: int
+
+    def after(self, weights: np.ndarray, found: np.ndarray, step: int) -> "_Kept":
+        better = found < self.misfits
+        gained = (found < (1 - _GAIN) * self.misfits).any()
+        return _Kept(
+            np.where(better[:, None], weights, self.weights),
+            np.where(better, found, self.misfits),
+            step,
+            0 if gained else self.looks_without_gain + 1,
+        )
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        return {name: np.asarray(value) for name, value in vars(self).items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "_Kept":
+        return cls(arrays["weights"], arrays["misfits"], int(arrays["step"]), int(arrays["looks_without_gain"]))

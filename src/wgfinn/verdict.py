@@ -43,10 +43,12 @@ def judge(
     held_out: bool,
     chi_square: Float64[np.ndarray, " state"] | None = None,
     coverage: float | None = None,
+    ended_at: int | None = None,
 ) -> Verdict:
     """The verdict on a field whose predictions of `runs` have this misfit; all in the same coordinates.
 
-    `chi_square` of the weak residuals by state, `coverage` of the members' bands, where they are known."""
+    `chi_square` of the weak residuals by state, `coverage` of the members' bands, where they are known;
+    `ended_at`: the step at which the training ended before its time."""
     signal = _signal(runs, noise)
     typical = misfit.typical
     level: Level = "good" if typical <= _GOOD else "fair" if typical <= max(_FAIR, _PART * signal) else "poor"
@@ -83,6 +85,8 @@ def judge(
             f"{100 * coverage:.0f} % of the measurements lie within two standard deviations of members and noise "
             "(95 % expected)."
         )
+    if ended_at is not None:
+        lines.append(f"the training ended at step {ended_at}: these runs were not predicted any better.")
     if level == "poor":
         lines.append("try more starts (training.starts), more steps (refine.steps), or `wgfinn inspect` the data.")
     return Verdict(level, headline, tuple(lines))

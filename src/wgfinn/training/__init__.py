@@ -1,6 +1,6 @@
 """Training: thousands of optimiser steps of all members of an ensemble as one compiled program."""
 
-from wgfinn.training.checkpoint import checkpoint_step, load_checkpoint, save_checkpoint
+from wgfinn.training.checkpoint import beside_checkpoint, checkpoint_step, load_checkpoint, save_checkpoint
 from wgfinn.training.interrupt import graceful_interrupt
 from wgfinn.training.loop import MemberRecord, Observer, Record, train
 from wgfinn.training.optimisers import AbstractOptimiser, AdamW, Soap, learning_rate, make_optimiser
@@ -25,6 +25,7 @@ __all__ = [
     "TrainState",
     "TrainingSpec",
     "advance",
+    "beside_checkpoint",
     "checkpoint_step",
     "graceful_interrupt",
     "initial_state",

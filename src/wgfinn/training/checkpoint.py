@@ -1,7 +1,7 @@
 """The state of a training on disk: enough to go on as if nothing had happened."""
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,12 +15,19 @@ from wgfinn.training.state import TrainState
 
 _SECONDS = "seconds"
 _STEP = "step"
+_BESIDE = "beside."
 
 
-def save_checkpoint(path: Path, states: TrainState, seconds: float) -> None:
-    """Write all members' states at once: the file is the old one or the new one, never a part."""
+def save_checkpoint(
+    path: Path, states: TrainState, seconds: float, beside: Mapping[str, np.ndarray] | None = None
+) -> None:
+    """Write all members' states at once: the file is the old one or the new one, never a part.
+
+    `beside` are arrays of the caller that belong to these states.
+    """
+    others = {_BESIDE + name: array for name, array in (beside or {}).items()}
     with atomic_write(path) as temporary, temporary.open("wb") as file:
-        np.savez(file, allow_pickle=False, **named_arrays(states), **{_SECONDS: np.float64(seconds)})
+        np.savez(file, allow_pickle=False, **named_arrays(states), **{_SECONDS: np.float64(seconds)}, **others)
 
 
 def load_checkpoint(path: Path, template: TrainState) -> tuple[TrainState, float]:
@@ -32,6 +39,12 @@ def load_checkpoint(path: Path, template: TrainState) -> tuple[TrainState, float
         return with_named_arrays(template, arrays), seconds
     except ArtefactError as error:
         raise ArtefactError(f"{path}: {error}") from None
+
+
+def beside_checkpoint(path: Path) -> dict[str, np.ndarray]:
+    """What was saved beside the states."""
+    with _opened(path) as file:
+        return {name.removeprefix(_BESIDE): file[name] for name in file.files if name.startswith(_BESIDE)}
 
 
 def checkpoint_step(path: Path) -> int:
