@@ -118,10 +118,10 @@ def test_members_share_the_coordinates_of_what_is_known():
 
 
 def test_knowing_helps():
-    """A damped oscillator from three noisy runs; with E, S and L given only the friction is left to learn. Measured for
-    data seeds 0, 10, 20: errors 0.016, 0.040, 0.040 against 0.060, 0.36, 0.15 with nothing known; half is asked."""
+    """A damped oscillator from one noisy run; with E, S and L given only the friction is left to learn. Measured for
+    data seeds 0, 10, 20: errors 0.052, 0.074, 0.094 against 0.32, 0.17, 0.35 with nothing known; half is asked."""
     system = systems.DampedOscillator(gamma=0.2)
-    train = systems.generate(system, trajectories=3, noise=0.02, seed=0).noisy
+    train = systems.generate(system, trajectories=1, noise=0.02, seed=0).noisy
     t, truth = systems.generate(system, trajectories=5, noise=0.0, seed=1).clean.stacked()
     settings = {
         "method": "weak",
