@@ -35,8 +35,8 @@ Bar = Callable[[str, int], AbstractContextManager[Observer]]
 
 SYSTEMS = ("gas_containers", "damped_oscillator")
 METHODS = {"weak": "WGFINN (weak form)", "strong": "GFINN (strong form)"}
-MEMBERS = 3
-STEPS = 6_000
+MEMBERS = 5
+STEPS = 2_500
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,6 @@ def demo_spec(method: str, seed: int) -> FitSpec:
         FitSpec,
         {
             "method": method,
-            "optimiser": {"name": "adamw", "decay_every": STEPS // 20},
             "training": {"steps": STEPS, "members": MEMBERS, "seed": seed},
         },
     )
