@@ -109,8 +109,8 @@ class Model:
     def field(self, index: int | None = None) -> AbstractField:
         """One member in physical coordinates and double precision; the served one if no index is given.
 
-        The served member is the one of lowest misfit on held-out runs, or of lowest training loss where none were:
-        printed, plotted and simulated alike.
+        The served member is the one of lowest misfit on held-out runs (`refining.best_member`), or of lowest training
+        loss where none were: printed, plotted and simulated alike.
         """
         index = self.manifest.served if index is None else index
         if not 0 <= index < self.n_members:

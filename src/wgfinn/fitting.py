@@ -51,7 +51,7 @@ from wgfinn.models import (
     know,
     require_consistency,
 )
-from wgfinn.refining import RefineSpec, coverage, misfits, refine
+from wgfinn.refining import RefineSpec, best_member, coverage, misfits, refine
 from wgfinn.training import (
     AbstractOptimiser,
     MemberSettings,
@@ -146,7 +146,7 @@ class Trained:
     misfits: tuple[float, ...] = ()
     """Of each member on held-out runs, in noise levels; empty where that was not asked for."""
     served: int | None = None
-    """The member of lowest misfit; None: that of lowest loss."""
+    """The member chosen by its misfit (`refining.best_member`); None: that of lowest loss."""
     verdict: Verdict | None = None
 
 
@@ -456,6 +456,8 @@ def _stages(
     fields, found = [candidates[i] for i in kept], [judgements[i] for i in kept]
     losses = tuple(weak_trained.losses[i] for i in kept)
     diverged = tuple(weak_trained.diverged_at[i] for i in kept)
+    # The weak loss does not tell these from each other, that of refinement does.
+    told_by = tuple(np.inf for _ in kept)
     steps_done, ended_early = weak_trained.steps_done, False
     if steps_done >= spec.training.steps and spec.refine.steps > 0 and not should_stop():
 
@@ -488,7 +490,8 @@ def _stages(
         )
         steps_done += refined.steps_done
         fields, found, ended_early = refined.fields, refined.misfits, refined.ended_early
-    served = int(np.argmin([m.mean for m in found]))
+        told_by = refined.losses
+    served = best_member(found, told_by, scaled_judged)
     return (
         train_runs,
         members,

@@ -109,6 +109,19 @@ def coverage(found: Sequence[Misfit], trajectories: Trajectories, noise: Float64
     return float(np.mean(np.abs(measured - predicted.mean(axis=0))[exists] <= _TWO_SIDED * spread))
 
 
+def resolution(judged: Trajectories) -> float:
+    r"""How far apart misfits must be, as a part of one, to tell fields apart: N samples with Gaussian noise have a root
+    mean square of relative standard deviation $1 / \sqrt{2N}$."""
+    return 1 / np.sqrt(2 * sum(np.isfinite(run.x).sum() for run in judged.runs))
+
+
+def best_member(found: Sequence[Misfit], losses: Sequence[float], judged: Trajectories) -> int:
+    """The member of least misfit; of those that the runs held out do not tell from it, the one of least loss."""
+    means = [m.mean for m in found]
+    equal = (1 + resolution(judged)) * min(means)
+    return min(range(len(means)), key=lambda i: (means[i] > equal, losses[i], means[i]))
+
+
 class RefineSpec(Spec):
     """Multiple shooting after the weak stage."""
 
@@ -127,6 +140,8 @@ class Refined:
 
     fields: list[AbstractField]
     misfits: list[Misfit]
+    losses: tuple[float, ...]
+    """Of these fields on the runs learnt from; infinite for a member that came with its best."""
     steps_done: int
     ended_early: bool
 
@@ -148,7 +163,8 @@ def refine(
     should_stop: Callable[[], bool],
 ) -> Refined:
     """Train `fields`, whose misfits are `before`, further on `trajectories`, and look at the runs `judged` every so
-    often: what they are predicted best by is kept, and where no member gains any more the stage ends.
+    often: the latest that predicts them as well as any before is kept, and where no member gains any more the stage
+    ends.
 
     All in one set of coordinates. Goes on from `checkpoint` if it is there, to the same end.
     """
@@ -170,7 +186,14 @@ def refine(
         batch=None if batch >= equations.n_items else batch,
         optimiser=optimiser,
     )
-    kept = _Kept(np.stack([np.asarray(w) for w, _ in parts]), np.array([m.mean for m in before]), 0, 0)
+    kept = _Kept(
+        weights=np.stack([np.asarray(w) for w, _ in parts]),
+        losses=np.full(len(fields), np.inf),
+        least=np.array([m.mean for m in before]),
+        step=0,
+        looks_without_gain=0,
+    )
+    tie = resolution(judged)
     seconds = 0.0
     if checkpoint is not None and checkpoint.exists():
         states, seconds = load_checkpoint(checkpoint, states)
@@ -184,7 +207,7 @@ def refine(
 
     def look(states: TrainState) -> _Kept:
         found = misfits([structure.field(best).field for best in states.best], judged, noise)
-        return kept.after(np.asarray(states.best), np.array([m.mean for m in found]), int(states.step[0]))
+        return kept.after(states, np.array([m.mean for m in found]), tie)
 
     step = int(states.step[0])
     while step < spec.steps and kept.looks_without_gain < spec.patience and not should_stop():
@@ -209,26 +232,37 @@ def refine(
         # Interrupted between two looks: what was reached counts, but a resumed run looks where it would have.
         kept = look(states)
     best = [structure.field(jnp.asarray(w, training.dtype)).field for w in kept.weights]
-    return Refined(best, misfits(best, judged, noise), step, ended_early=step < spec.steps and not should_stop())
+    return Refined(
+        fields=best,
+        misfits=misfits(best, judged, noise),
+        losses=tuple(float(loss) for loss in kept.losses),
+        steps_done=step,
+        ended_early=step < spec.steps and not should_stop(),
+    )
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """The members' best weights by the runs held out until `step`, and for how many looks none has gained."""
+    """Each member's latest weights that no earlier ones beat on the runs held out, their loss, the least misfit seen
+    until `step`, and for how many looks none has gained."""
 
     weights: Float[np.ndarray, "member weight"]
-    misfits: Float64[np.ndarray, " member"]
+    losses: Float64[np.ndarray, " member"]
+    least: Float64[np.ndarray, " member"]
     step: int
     looks_without_gain: int
 
-    def after(self, weights: np.ndarray, found: np.ndarray, step: int) -> "_Kept":
-        better = found < self.misfits
-        gained = (found < (1 - _GAIN) * self.misfits).any()
+    def after(self, states: TrainState, found: Float64[np.ndarray, " member"], tie: float) -> "_Kept":
+        """`found` are the misfits at `states`; those that differ by less than `tie` are equal, and the later, of lower
+        loss, is then the better one."""
+        better = found <= (1 + tie) * self.least
+        gained = (found < (1 - _GAIN) * self.least).any()
         return _Kept(
-            np.where(better[:, None], weights, self.weights),
-            np.where(better, found, self.misfits),
-            step,
-            0 if gained else self.looks_without_gain + 1,
+            weights=np.where(better[:, None], np.asarray(states.best), self.weights),
+            losses=np.where(better, np.asarray(states.best_loss, np.float64), self.losses),
+            least=np.minimum(found, self.least),
+            step=int(states.step[0]),
+            looks_without_gain=0 if gained else self.looks_without_gain + 1,
         )
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -236,4 +270,5 @@ class _Kept:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "_Kept":
-        return cls(arrays["weights"], arrays["misfits"], int(arrays["step"]), int(arrays["looks_without_gain"]))
+        step, looks = int(arrays["step"]), int(arrays["looks_without_gain"])
+        return cls(arrays["weights"], arrays["losses"], arrays["least"], step, looks)

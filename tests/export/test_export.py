@@ -29,6 +29,8 @@ STATES = WIDE.runs[1].x[::6]
 KINDS = {
     "neural": GENERIC,
     "tanh": GENERIC | {"activation": "tanh"},
+    "softplus": GENERIC | {"activation": "softplus"},
+    "squareplus": GENERIC | {"activation": "squareplus"},
     "affine": GENERIC | {"entropy": "affine"},
     "known": GENERIC | {"poisson": {"canonical": [["q", "p"]]}, "friction": "neural"},
     "sum": GENERIC | {"entropy": {"sum": ["S"]}},

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from wgfinn.integrate import RK23, Tableau, rollout, rollout_fixed, step
+from wgfinn.integrate import RK23, Tableau, looped_step, rollout, rollout_fixed, step
 
 EULER = Tableau(stages=((),), weights=(1.0,))
 
@@ -31,6 +31,12 @@ def test_tableau_of_shu_and_osher():
     assert RK23.stages == ((), (1.0,), (0.25, 0.25))
     assert RK23.weights == (1 / 6, 1 / 6, 2 / 3)
     assert [sum(row) for row in RK23.stages] == [0, 1, 0.5]
+
+
+def test_the_loop_is_the_same_step(key):
+    """A few roundings of numbers of order one, per state with its own step."""
+    x, dt = jax.random.normal(key, (2, 5)), jnp.linspace(0.01, 0.3, 5)[None]
+    np.testing.assert_allclose(looped_step(pendulum, x, dt), step(pendulum, x, dt), rtol=1e-14, atol=1e-15)
 
 
 def test_order_conditions():

@@ -167,7 +167,26 @@ def test_neural_gradient_against_differences(key):
     np.testing.assert_allclose(potential.gradient(x), (above - below) / (2 * h), atol=1e-8)
 
 
-@pytest.mark.parametrize(("activation", "function"), [("tanh", np.tanh), ("softplus", lambda a: np.logaddexp(0, a))])
+@pytest.mark.parametrize("activation", ["tanh", "softplus", "squareplus"])
+def test_derivatives_of_activations(activation):
+    """First and second against central differences with h = 1e-5: h² of truncation and 1e-16 / h of rounding."""
+    network = MLP(1, 1, layers=2, width=1, initialisation="unit", activation=activation, key=jax.random.key(0))
+    network = eqx.tree_at(lambda n: n.weights, network, (jnp.ones((1, 1)), jnp.ones((1, 1))))
+    value = lambda a: network(a[None])[0]  # noqa: E731
+    a, h = jnp.linspace(-5, 5, 21), 1e-5
+    for function, derivative in [(value, jax.grad(value)), (jax.grad(value), jax.grad(jax.grad(value)))]:
+        differences = (jax.vmap(function)(a + h) - jax.vmap(function)(a - h)) / (2 * h)
+        np.testing.assert_allclose(jax.vmap(derivative)(a), differences, atol=1e-9)
+
+
+FUNCTIONS = {
+    "tanh": np.tanh,
+    "softplus": lambda a: np.logaddexp(0, a),
+    "squareplus": lambda a: (a + np.sqrt(a**2 + 4)) / 2,
+}
+
+
+@pytest.mark.parametrize(("activation", "function"), FUNCTIONS.items())
 def test_perceptron_against_numpy(activation, function, key):
     network = MLP(3, 2, layers=4, width=7, initialisation="paper", activation=activation, key=key)
     x = np.asarray(draws(3))

@@ -23,9 +23,10 @@ SPECS = {
     "affine": ModelSpec(**SIZE, entropy="affine", activation="tanh"),
     "tanh": ModelSpec(**SIZE, activation="tanh"),
     "softplus": ModelSpec(**SIZE, activation="softplus"),
+    "squareplus": ModelSpec(**SIZE, activation="squareplus"),
 }
 # Where a network is not bounded, products of larger weights leave the range of single precision.
-LARGEST_WEIGHTS = {"affine": 1e3, "tanh": 1e3, "softplus": 10.0}
+LARGEST_WEIGHTS = {"affine": 1e3, "tanh": 1e3, "softplus": 10.0, "squareplus": 10.0}
 
 seeds = st.integers(0, 2**31 - 1)
 weight_exponents = st.floats(-3, 3)

@@ -116,22 +116,29 @@ def _potential(graph: _Graph, arrays: Arrays, name: str, z: str) -> tuple[str, s
 
 
 def _activated(graph: _Graph, value: str) -> str:
-    """tanh, or softplus as max(a, 0) + log(1 + exp(-|a|)): runtimes lack the operator Softplus in double precision."""
+    """The activation by simple operators: runtimes lack Softplus in double precision."""
     if graph.activation == "tanh":
         return graph.add("Tanh", value)
-    rest = graph.add("Exp", graph.add("Neg", graph.add("Abs", value)))
-    return graph.add(
-        "Add", graph.add("Relu", value), graph.add("Log", graph.add("Add", graph.constant("one", 1), rest))
-    )
+    if graph.activation == "softplus":
+        # max(a, 0) + log(1 + exp(-|a|))
+        rest = graph.add("Exp", graph.add("Neg", graph.add("Abs", value)))
+        return graph.add(
+            "Add", graph.add("Relu", value), graph.add("Log", graph.add("Add", graph.constant("one", 1), rest))
+        )
+    root = graph.add("Sqrt", graph.add("Add", graph.add("Mul", value, value), graph.constant("four", 4)))
+    return graph.add("Mul", graph.constant("half", 0.5), graph.add("Add", value, root))
 
 
 def _slope(graph: _Graph, activation: str) -> str:
-    """The derivative of an activation h in terms of h: 1 - h² for tanh, 1 - exp(-h) for softplus."""
+    """The derivative of an activation h in terms of h: 1 - h² for tanh, 1 - exp(-h) for softplus, h²/(1 + h²) for
+    squareplus."""
+    one = graph.constant("one", 1)
+    if graph.activation == "softplus":
+        return graph.add("Sub", one, graph.add("Exp", graph.add("Neg", activation)))
+    square = graph.add("Mul", activation, activation)
     if graph.activation == "tanh":
-        lacking = graph.add("Mul", activation, activation)
-    else:
-        lacking = graph.add("Exp", graph.add("Neg", activation))
-    return graph.add("Sub", graph.constant("one", 1), lacking)
+        return graph.add("Sub", one, square)
+    return graph.add("Div", square, graph.add("Add", one, square))
 
 
 def _bracket(graph: _Graph, arrays: Arrays, name: str, z: str, *, annihilated: str, vector: str) -> str:

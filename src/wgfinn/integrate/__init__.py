@@ -8,7 +8,7 @@ from typing import Literal, get_args
 from wgfinn._errors import InputError
 from wgfinn._types import Array, Field, Float, State
 from wgfinn.integrate.adaptive import rollout_adaptive
-from wgfinn.integrate.fixed import RK23, Tableau, rollout_fixed, step
+from wgfinn.integrate.fixed import RK23, Tableau, looped_step, rollout_fixed, step
 
 Integrator = Literal["rk23", "accurate"]
 INTEGRATORS: tuple[str, ...] = get_args(Integrator)
@@ -34,6 +34,7 @@ __all__ = [
     "RK23",
     "Integrator",
     "Tableau",
+    "looped_step",
     "rollout",
     "rollout_adaptive",
     "rollout_fixed",

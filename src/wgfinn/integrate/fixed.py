@@ -28,6 +28,18 @@ def step(field: Field, x: States, dt: float | Array, tableau: Tableau = RK23) ->
     return _advance(x, dt, tableau.weights, slopes)
 
 
+def looped_step(field: Field, x: States, dt: float | Array) -> States:
+    r"""One step of `RK23` in the form of Shu and Osher: $u \leftarrow \alpha_i x + (1 - \alpha_i) (u + \Delta t f(u))$.
+
+    A loop of three: a program holds the field once instead of three times and compiles in half the time.
+    """
+
+    def mix(u: States, kept: Scalar) -> tuple[States, None]:
+        return kept * x + (1 - kept) * (u + dt * field(u)), None
+
+    return jax.lax.scan(mix, x, jnp.array([0, 3 / 4, 1 / 3], x.dtype))[0]
+
+
 def _advance(x: States, dt: float | Array, weights: tuple[float, ...], slopes: list[Array]) -> States:
     increment = sum((w * k for w, k in zip(weights, slopes, strict=True)), start=jnp.zeros_like(x))
     return x + dt * increment

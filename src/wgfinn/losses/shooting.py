@@ -19,7 +19,7 @@ from jaxtyping import Float64
 
 from wgfinn._types import Array, Field, Float, States
 from wgfinn.data import Run, Trajectories, cut
-from wgfinn.integrate import step
+from wgfinn.integrate import looped_step
 from wgfinn.losses.residuals import AbstractEquations, Items
 from wgfinn.models import AbstractField
 
@@ -94,8 +94,11 @@ def shoot(field: Field, first: Float[Array, "state *batch"], steps: Float[Array,
     """The states at all times of all windows, `(time, state, *batch)`: one step of the scheme per sample."""
     shape = first.shape
 
+    # The way back computes the networks' inner values again, which is faster than to keep them all in memory.
+    recomputed = jax.checkpoint(lambda y: field(y), prevent_cse=False)
+
     def advance(x: Array, dt: Array) -> tuple[Array, Array]:
-        x = step(field, x, dt)
+        x = looped_step(recomputed, x, dt)
         return x, x
 
     _, later = jax.lax.scan(advance, first.reshape(shape[0], -1), steps.reshape(len(steps), 1, -1))

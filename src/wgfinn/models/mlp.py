@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from wgfinn._types import Array, Float, PRNGKeyArray
 
 Initialisation = Literal["paper", "unit"]
-Activation = Literal["tanh", "softplus"]
+Activation = Literal["tanh", "softplus", "squareplus"]
 
 _WEIGHT_BOUND: dict[str, Callable[[int, int], float]] = {
     # Xavier-uniform, as in the GFINN code (spec, section 5).
@@ -25,7 +25,28 @@ _WEIGHT_BOUND: dict[str, Callable[[int, int], float]] = {
 }
 
 
-_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {"tanh": jnp.tanh, "softplus": jax.nn.softplus}
+@jax.custom_jvp
+def squareplus(x: Array) -> Array:
+    r"""$(x + \sqrt{x^2 + 4}) / 2$: smooth and linear at one end like softplus, but a root instead of an exponential
+    and a logarithm (Barron, 2021)."""
+    return 0.5 * (x + jnp.sqrt(x * x + 4))
+
+
+@jax.custom_jvp
+def _squareplus_slope(x: Array) -> Array:
+    return 0.5 * (1 + x * jax.lax.rsqrt(x * x + 4))
+
+
+# One root serves each derivative; written out, because what jax makes of the formula divides by roots of its own.
+squareplus.defjvp(lambda at, along: (squareplus(*at), _squareplus_slope(*at) * along[0]))
+_squareplus_slope.defjvp(lambda at, along: (_squareplus_slope(*at), 2 * jax.lax.rsqrt(at[0] ** 2 + 4) ** 3 * along[0]))
+
+
+_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "tanh": jnp.tanh,
+    "softplus": jax.nn.softplus,
+    "squareplus": squareplus,
+}
 
 
 class MLP(eqx.Module):

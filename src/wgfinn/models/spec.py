@@ -54,7 +54,7 @@ class ModelSpec(Spec):
     layers: int = Key(default=3, ge=2, description="linear layers of each network")
     width: int = Key(default=32, ge=1, description="neurons of each hidden layer")
     activation: Activation = Key(
-        default="softplus", description="'softplus' learns steep potentials best; 'tanh' is the paper's"
+        default="squareplus", description="'squareplus', 'softplus' learn steep potentials best; 'tanh' is the paper's"
     )
     energy: PotentialForm = Key(
         default="neural", description="`neural`, `affine` in the state, or known: `{sum = [...]}` of states"

@@ -26,7 +26,7 @@ class TrainingSpec(Spec):
     )
     check_every: int = Key(default=100, ge=1, description="steps between two looks at the loss over all data")
     log_every: int = Key(default=500, ge=1, description="steps between two records in metrics.jsonl")
-    members: int = Key(default=2, ge=1, description="models of the ensemble, seeds `seed`, `seed` + 1, ...")
+    members: int = Key(default=3, ge=1, description="models of the ensemble, seeds `seed`, `seed` + 1, ...")
     starts: int = Key(default=8, ge=1, description="method auto: weak trainings of which the best become members")
     seed: int = Key(default=0, ge=0, le=2**31 - 1, description="seed of the first member")
     dtype: Literal["float32", "float64"] = Key(default="float32", description="arithmetic of the training")
