@@ -6,9 +6,9 @@
 A seed is that of data, noise, split and initial weights, from 2000 on: no data that anything was tuned on. `default` is
 `WGFINN().fit(noisy runs)`; the other keys of `SETTINGS` are the same with a part taken out or replaced; `protocol` is
 the weak row of the paper's table at scale `short` (60,000 steps, Vlasov-Poisson 40,000), all seeds as members of one
-program, which wants a GPU. The error is the paper's, on clean test runs. Each finished seed is a file in `DIR/rows`: the
-same command goes on where an earlier one stopped. Writes `DIR/accuracy.json`, `DIR/table.md` and `DIR/accuracy.png` from
-all rows there.
+program, which wants a GPU. The error is the paper's, on clean test runs. Each finished seed is a file in `DIR/rows`:
+the same command goes on where an earlier one stopped. Writes `DIR/accuracy.json`, `DIR/table.md` and `DIR/accuracy.png`
+from all rows there.
 """
 
 import argparse
