@@ -48,8 +48,6 @@ from wgfinn.training import (
 _SAMPLES_PER_STEP = 6400
 _LONGEST_PART = 801
 _LOST = 1e3
-# Of the misfit: less than this from one look to the next is no gain.
-_GAIN = 5e-4
 # 95 % of a Gaussian.
 _TWO_SIDED = 1.96
 # A held-out run in double precision, so that the integrator's rounding is no part of the misfit.
@@ -190,6 +188,7 @@ def refine(
         weights=np.stack([np.asarray(w) for w, _ in parts]),
         losses=np.full(len(fields), np.inf),
         least=np.array([m.mean for m in before]),
+        reference=np.array([m.mean for m in before]),
         step=0,
         looks_without_gain=0,
     )
@@ -244,11 +243,12 @@ def refine(
 @dataclass(frozen=True)
 class _Kept:
     """Each member's latest weights that no earlier ones beat on the runs held out, their loss, the least misfit seen
-    until `step`, and for how many looks none has gained."""
+    until `step`, that of its last gain, and for how many looks none has gained."""
 
     weights: Float[np.ndarray, "member weight"]
     losses: Float64[np.ndarray, " member"]
     least: Float64[np.ndarray, " member"]
+    reference: Float64[np.ndarray, " member"]
     step: int
     looks_without_gain: int
 
@@ -256,13 +256,15 @@ class _Kept:
         """`found` are the misfits at `states`; those that differ by less than `tie` are equal, and the later, of lower
         loss, is then the better one."""
         better = found <= (1 + tie) * self.least
-        gained = (found < (1 - _GAIN) * self.least).any()
+        # Since the last gain: small ones from look to look add up.
+        gained = found < (1 - tie) * self.reference
         return _Kept(
             weights=np.where(better[:, None], np.asarray(states.best), self.weights),
             losses=np.where(better, np.asarray(states.best_loss, np.float64), self.losses),
             least=np.minimum(found, self.least),
+            reference=np.where(gained, found, self.reference),
             step=int(states.step[0]),
-            looks_without_gain=0 if gained else self.looks_without_gain + 1,
+            looks_without_gain=0 if gained.any() else self.looks_without_gain + 1,
         )
 
     def to_arrays(self) -> dict[str, np.ndarray]:
@@ -271,4 +273,4 @@ class _Kept:
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "_Kept":
         step, looks = int(arrays["step"]), int(arrays["looks_without_gain"])
-        return cls(arrays["weights"], arrays["losses"], arrays["least"], step, looks)
+        return cls(arrays["weights"], arrays["losses"], arrays["least"], arrays["reference"], step, looks)
