@@ -76,6 +76,7 @@ class Inspection:
     windows: int
     findings: tuple[Finding, ...]
     spectrum: Spectrum
+    time_unit: str = ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -87,6 +88,7 @@ class Inspection:
         chosen = self.test_functions.model_dump()
         duration = (chosen["width"] - 1) * self.steps.median
         return {
+            "time_unit": self.time_unit,
             "runs": asdict(self.runs),
             "steps": asdict(self.steps),
             "states": [asdict(state) for state in self.states],
@@ -128,6 +130,7 @@ def inspect(trajectories: Trajectories) -> Inspection:
         windows=sum(spec.count(run.t.size) for run in runs if run.t.size >= spec.width),
         findings=find(facts),
         spectrum=spectrum,
+        time_unit=trajectories.time_unit,
     )
 
 

@@ -44,7 +44,8 @@ def _arrays(source: str, archive: Any, prefix: str) -> Arrays:
     def text(key: str) -> list[str] | None:
         if key not in inner:
             return None
-        array = read_one(key)
+        # A single text, as numpy.savez(..., time_unit="s") writes it, is a list of one.
+        array = np.atleast_1d(read_one(key))
         if array.dtype.kind != "U" or array.ndim != 1:
             raise InputError(
                 f"{source}: {key!r} must be a one-dimensional text array, "
@@ -70,7 +71,8 @@ def write(trajectories: Trajectories, path: Path) -> None:
 
 
 def block(trajectories: Trajectories) -> dict[str, Any]:
-    """`t`, `x`, for runs without a common grid `lengths`, `sigma` if it is known, and text arrays."""
+    """`t`, `x`, for runs without a common grid `lengths`, `sigma` if it is known, and text arrays, with the
+    unit of time if that is known."""
     arrays: dict[str, Any]
     if trajectories.has_shared_grid:
         t, x = trajectories.stacked()
@@ -87,4 +89,6 @@ def block(trajectories: Trajectories) -> dict[str, Any]:
         arrays["sigma"] = join([run.sigma for run in trajectories.runs if run.sigma is not None])
     for key in ("names", "units", "run_names"):
         arrays[key] = np.array(getattr(trajectories, key), dtype=np.str_)
+    if trajectories.time_unit:
+        arrays["time_unit"] = np.array([trajectories.time_unit], dtype=np.str_)
     return arrays
