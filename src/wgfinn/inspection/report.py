@@ -88,12 +88,12 @@ class Inspection:
         chosen = self.test_functions.model_dump()
         duration = (chosen["width"] - 1) * self.steps.median
         return {
-            "time_unit": self.time_unit,
             "runs": asdict(self.runs),
             "steps": asdict(self.steps),
             "states": [asdict(state) for state in self.states],
             "test_functions": chosen | {"duration": duration, "windows": self.windows, "reason": self.reason},
             "findings": [asdict(finding) for finding in self.findings],
+            "time_unit": self.time_unit,
         }
 
 

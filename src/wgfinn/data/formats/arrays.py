@@ -39,7 +39,7 @@ _BLOCK_KEYS = ("lengths", _TIME_UNIT, *_TEXTS)
 class Arrays:
     """Arrays by name, each read when asked for, and groups of them.
 
-    `text` gives a list of text that belongs to the block (`names`, `units`, `run_names`, `time_unit`), or None.
+    `text` gives a list of text that belongs to the block (`names`, `units`, `run_names`), or None.
     """
 
     source: str
@@ -135,10 +135,14 @@ def _block(arrays: Arrays, x: np.ndarray, time: Heading | None, spec: DataSpec) 
 
 def _time_unit(arrays: Arrays, time: Heading) -> str:
     """The text `time_unit`, for files whose arrays have no attributes; otherwise what the time itself says."""
-    given = arrays.text(_TIME_UNIT) if _TIME_UNIT in arrays.names else None
-    if given is not None and len(given) > 1:
-        raise InputError(f"{arrays.source}: {_TIME_UNIT!r} must be a single text, but holds {len(given)}: {given}.")
-    return "".join(given or ()) or arrays.unit(time.key) or time.unit
+    # A list of one, as `save` writes it, or the text itself, as numpy.savez(..., time_unit="s") does.
+    given = np.atleast_1d(arrays.read(_TIME_UNIT)).tolist() if _TIME_UNIT in arrays.names else []
+    if len(given) > 1 or not all(isinstance(text, str) for text in given):
+        raise InputError(
+            f"{arrays.source}: {_TIME_UNIT!r} must be a single text, such as 's', but holds {given}. Remove it, or "
+            "give it another name if it is a state."
+        )
+    return "".join(given) or arrays.unit(time.key) or time.unit
 
 
 def _slices(source: str, x: np.ndarray, t: np.ndarray, lengths: np.ndarray | None) -> list[tuple[Any, np.ndarray]]:

@@ -44,8 +44,7 @@ def _arrays(source: str, archive: Any, prefix: str) -> Arrays:
     def text(key: str) -> list[str] | None:
         if key not in inner:
             return None
-        # A single text, as numpy.savez(..., time_unit="s") writes it, is a list of one.
-        array = np.atleast_1d(read_one(key))
+        array = read_one(key)
         if array.dtype.kind != "U" or array.ndim != 1:
             raise InputError(
                 f"{source}: {key!r} must be a one-dimensional text array, "
