@@ -326,3 +326,8 @@ def test_csv_refuses_to_write_what_it_could_not_read(tmp_path, name, unit, messa
     with pytest.raises(InputError, match=message):
         save(trajectories, tmp_path / "runs.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_csv_refuses_a_unit_of_time_in_brackets(tmp_path):
+    with pytest.raises(InputError, match=r"a CSV file cannot hold the unit '\[s\]' of 'time'; write it without"):
+        save(Trajectories.from_arrays(X, T, time_unit="[s]"), tmp_path / "r.csv")
