@@ -12,19 +12,21 @@ X = np.array([[[1.0, -0.0], [1e-300, 1e300], [0.1, 1 / 3]], [[5e-324, 2.0], [3.0
 
 
 def grid() -> Trajectories:
-    """Two runs on one time grid; the names are out of order, one state has no unit."""
+    """Two runs on one time grid; the names are out of order, one state and the time have no unit."""
     return Trajectories.from_arrays(X, T, names=["q", "p"], units=["m", ""], run_names=["b", "a"])
 
 
 def ragged() -> Trajectories:
-    """Runs of different lengths and times."""
-    return Trajectories.from_arrays([X[0], X[1, :2]], [T, T[:2] + 7], names=["q", "p"], units=["m", "kg m/s"])
+    """Runs of different lengths and times, in seconds."""
+    units = ["m", "kg m/s"]
+    return Trajectories.from_arrays([X[0], X[1, :2]], [T, T[:2] + 7], names=["q", "p"], units=units, time_unit="s")
 
 
 def to_frame(trajectories: Trajectories) -> pd.DataFrame:
     """Long form, units in the headings."""
+    time = f"time [{trajectories.time_unit}]" if trajectories.time_unit else "time"
     parts = [
-        pd.DataFrame({"run": run.name, "time": run.t, **dict(zip(headings(trajectories), run.x.T, strict=True))})
+        pd.DataFrame({"run": run.name, time: run.t, **dict(zip(headings(trajectories), run.x.T, strict=True))})
         for run in trajectories.runs
     ]
     return pd.concat(parts, ignore_index=True)
@@ -104,7 +106,7 @@ def matlab_variables(trajectories: Trajectories) -> dict:
     x = np.stack([run.x for run in trajectories.runs]) if same else np.concatenate([r.x for r in trajectories.runs])
     texts = {key: list(getattr(trajectories, key)) for key in ("names", "units", "run_names")}
     lengths = {} if same else {"lengths": np.array([float(run.t.size) for run in trajectories.runs])}
-    return {"t": t, "x": x, **texts, **lengths}
+    return {"t": t, "x": x, "time_unit": trajectories.time_unit, **texts, **lengths}
 
 
 def in_every_form(trajectories: Trajectories, folder) -> dict:

@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +18,7 @@ from wgfinn.models import RescaledField
 
 RUNS = some_runs()
 # Scales far from one and from each other, so that a forgotten factor shows.
-WIDE = RUNS.with_states([run.x * [1e3, 1.0, 1e-2] + [5.0, 0.0, 300.0] for run in RUNS.runs])
+WIDE = replace(RUNS, time_unit="s").with_states([run.x * [1e3, 1.0, 1e-2] + [5.0, 0.0, 300.0] for run in RUNS.runs])
 MANIFEST = "manifest.json"
 ONE = "weights/energy_potential.network.weights.0.npy"
 
@@ -87,6 +88,14 @@ def test_holds_a_manifest_and_plain_arrays_only(path):
         else:
             assert name.endswith(".npy")
             assert np.load(io.BytesIO(value), allow_pickle=False).dtype == np.float32
+
+
+def test_the_unit_of_time_comes_back_and_may_be_missing(model, path):
+    assert model.manifest.time_unit == "s"
+    manifest = json.loads(members_of(path)[MANIFEST])
+    del manifest["time_unit"]
+    rewrite(path, **{MANIFEST: json.dumps(manifest).encode()})
+    assert load_model(path).manifest == model.manifest.model_copy(update={"time_unit": ""})
 
 
 def test_manifest_says_where_the_model_comes_from(model):

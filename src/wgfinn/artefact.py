@@ -73,6 +73,7 @@ class Manifest(Spec):
     model: ModelSpec
     names: tuple[str, ...]
     units: tuple[str, ...]
+    time_unit: str = ""
     scales: dict[str, Any]
     dtype: Literal["float32", "float64"]
     members: tuple[MemberManifest, ...] = Key(min_length=1)

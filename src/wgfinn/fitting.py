@@ -598,6 +598,7 @@ def _manifest(
         model=spec.model,
         names=trajectories.names,
         units=trajectories.units,
+        time_unit=trajectories.time_unit,
         scales=choose_scales(spec, learnt_from).to_dict(),
         dtype=spec.training.dtype,
         members=reports,

@@ -1,6 +1,7 @@
 """`wgfinn inspect`."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from typer.testing import CliRunner
 
 from wgfinn._errors import InputError
 from wgfinn.cli import app
-from wgfinn.data import Trajectories, save
+from wgfinn.data import Trajectories, load, save
 
 
 def run(*arguments):
@@ -31,6 +32,18 @@ def test_text(data):
     assert "q (m)" in result.stdout
     assert "main period" in result.stdout
     assert "test functions: width" in result.stdout
+
+
+def test_text_says_the_unit_of_time(data, tmp_path):
+    save(replace(load(data), time_unit="s"), tmp_path / "data.csv")
+    shown = run(tmp_path / "data.csv").stdout
+    assert "29.9 s " in shown
+    assert "0.1 s (equal)" in shown
+    assert "main period (s)" in shown
+    assert "fastest period (s)" in shown
+    assert json.loads(run(tmp_path / "data.csv", "--json").stdout)["time_unit"] == "s"
+    save(replace(load(data), time_unit="[red]"), tmp_path / "data.npz")
+    assert "29.9 [red] " in run(tmp_path / "data.npz").stdout
 
 
 def test_tables_are_not_cut(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from small_fits import GENERIC, NAMES, PLAIN, small_spec, some_runs
 from wgfinn._errors import ArtefactError, InputError
-from wgfinn.artefact import Model, load_model
+from wgfinn.artefact import Model, load_model, save_model
 from wgfinn.cli import app
 from wgfinn.data import Trajectories, band, coverage, load, save
 from wgfinn.evaluate import simulate_runs, trajectory_errors
@@ -52,6 +52,15 @@ def test_simulate_from_a_data_file(run, out):
     np.testing.assert_allclose(t, np.linspace(0, 1, 11), rtol=1e-15)
     expected = load_model(run / "model.wgfinn").simulate(np.stack([r.x[0] for r in RUNS.runs]), t)
     np.testing.assert_array_equal(x, expected)
+
+
+def test_simulate_writes_the_unit_of_time_of_the_model(run, here):
+    model = load_model(run / "model.wgfinn")
+    timed = Model(model.fields, model.manifest.model_copy(update={"time_unit": "s"}))
+    save_model(timed, here / "timed.wgfinn")
+    wgfinn("simulate", "timed.wgfinn", "--initial", "data.npz", *UNTIL, "--out", "predicted.csv")
+    assert (here / "predicted.csv").read_text().startswith("run,time [s],q,")
+    assert load("predicted.csv").time_unit == "s"
 
 
 def test_simulate_from_a_table(run, here):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import h5py
 import numpy as np
@@ -26,6 +27,7 @@ def assert_same(found: Trajectories, expected: Trajectories) -> None:
     assert found.digest() == expected.digest()
     assert found.run_names == expected.run_names
     assert found.units == expected.units
+    assert found.time_unit == expected.time_unit
 
 
 @pytest.fixture(scope="module", params=[sorted_grid, ragged], ids=["grid", "ragged"])
@@ -39,6 +41,20 @@ def test_same_data_in_every_form(forms, form):
     """The digest covers values bit by bit, shapes, names and units: so it is the same model."""
     expected, sources = forms
     assert_same(load(sources[form]), expected)
+
+
+@pytest.fixture(scope="module", params=["s", "seconds since 2000-01-01", "µs"])
+def timed_forms(request, tmp_path_factory):
+    """On one grid and on several."""
+    both = [replace(runs, time_unit=request.param) for runs in (sorted_grid(), ragged())]
+    return [(runs, in_every_form(runs, tmp_path_factory.mktemp("timed"))) for runs in both]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_unit_of_time_in_every_form(timed_forms, form):
+    """Written and read again; xarray makes no dates of them."""
+    for expected, sources in timed_forms:
+        assert_same(load(sources[form]), expected)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -205,13 +221,37 @@ def test_units_of_hdf5_datasets(tmp_path):
     assert recording.summary() == "1 run of 3 samples, time in s, states p [kg m/s], q [m]"
 
 
+def test_units_of_time_in_arrays_without_attributes(tmp_path):
+    for k, arrays in enumerate(({"t": T, "time_unit": "s"}, {"t [s]": T}, {"t": T, "time_unit": np.array(["s"])})):
+        np.savez(tmp_path / f"block{k}.npz", x=X, **arrays)
+        np.savez(tmp_path / f"columns{k}.npz", q=X[0, :, 0], **arrays)
+        assert load(tmp_path / f"block{k}.npz").time_unit == "s"
+        columns = load(tmp_path / f"columns{k}.npz")
+        assert (columns.time_unit, columns.names) == ("s", ("q",))
+
+
+@pytest.mark.parametrize(("given", "shown"), [(np.array(["s", "h"]), r"\['s', 'h'\]"), (0.5, r"\[0.5\]")])
+@pytest.mark.parametrize("states", ["x", "q"])
+def test_units_of_time_that_are_none(tmp_path, given, shown, states):
+    np.savez(tmp_path / "r.npz", t=T, **{states: X if states == "x" else X[0, :, 0]}, time_unit=given)
+    with pytest.raises(InputError, match=f"'time_unit' must be a single text, such as 's', but holds {shown}. Remove"):
+        load(tmp_path / "r.npz")
+
+
+def test_padded_units_are_stripped(tmp_path):
+    with h5py.File(tmp_path / "runs.h5", "w") as file:
+        file.update({"t": T, "q": X[0, :, 0]})
+        file["t"].attrs["units"] = np.bytes_("s   ")
+    assert load(tmp_path / "runs.h5").time_unit == "s"
+    assert load(xr.Dataset({"q": ("t", X[0, :, 0])}, {"t": ("t", T, {"units": "s "})})).time_unit == "s"
+
+
 def test_dimensions_of_a_dataset_in_any_order():
     found = load(to_dataset(grid()).transpose("time", "run"))
     assert_same(found, grid())
     single = xr.Dataset({"q": ("t", X[0, :, 0]), "constant": 3.0}, {"t": ("t", T, {"units": "s"})})
     recording = read(single)
-    assert_same(recording.trajectories(), Trajectories.from_arrays(X[0, :, :1], T, ["q"]))
-    assert recording.time_unit == "s"
+    assert_same(recording.trajectories(), Trajectories.from_arrays(X[0, :, :1], T, ["q"], time_unit="s"))
     assert recording.said[-1] == "left out constant, which do not go along 't'"
 
 
@@ -237,8 +277,7 @@ def test_frames():
     assert_same(load(frame.set_index(["run", "time"])), grid())
     bare = frame.rename(columns={"q [m]": "q"})
     bare.attrs["units"] = {"q": "m", "time": "s"}
-    assert_same(load(bare), grid())
-    assert read(bare).time_unit == "s"
+    assert_same(load(bare), replace(grid(), time_unit="s"))
     bare.attrs["units"] = "m"
     with pytest.raises(InputError, match=r"DataFrame: attrs\['units'\] must map columns to units, but received 'm'"):
         load(bare)
@@ -287,6 +326,13 @@ def test_runs_of_a_folder(tmp_path):
     assert_same(found, expected)
     assert seen == [(1, 2), (2, 2)]
     assert read(tmp_path).said[0] == "took each of 2 .csv files for a run"
+
+
+def test_runs_of_a_folder_in_different_units_of_time(tmp_path):
+    (tmp_path / "a.csv").write_text("time [s],q\n0,1\n1,2\n")
+    (tmp_path / "b.csv").write_text("time [ms],q\n0,1\n1000,2\n")
+    with pytest.raises(InputError, match=r"b.csv: its unit of time is 'ms', but that of .*a.csv is 's'; all runs must"):
+        load(tmp_path)
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".parquet", ".h5", ".mat", ".nc", ".tsv"])

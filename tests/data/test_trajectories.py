@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from wgfinn._errors import InputError
-from wgfinn.data import Run, Trajectories, as_trajectories
+from wgfinn.data import Run, Trajectories, add_noise, as_trajectories, cut, split
 
 T = np.linspace(0.0, 1.0, 5)
 X = np.arange(30.0).reshape(3, 5, 2)
@@ -68,6 +68,9 @@ def test_arrays_are_read_only_copies():
 def test_repr_is_short():
     assert repr(Trajectories.from_arrays(X, T, ["q", "p"], ["m", ""])) == (
         "Trajectories(3 runs of 5 times; states: q [m], p)"
+    )
+    assert repr(Trajectories.from_arrays(X, T, time_unit="s")) == (
+        "Trajectories(3 runs of 5 times [s]; states: x1, x2)"
     )
     assert repr(ragged()) == "Trajectories(2 runs of 3 to 5 times; states: q, p)"
     assert repr(ragged().runs[1]) == "Run('b': 3 times in [0, 1], 2 states)"
@@ -150,6 +153,7 @@ def test_long_double_beyond_float64_is_refused():
         ({"names": "qp"}, r"state names must be a list of names, but received the single text 'qp'"),
         ({"units": ["m"]}, r"received 1 units \['m'\] for 2 states"),
         ({"units": ["m", "s "]}, r"units must be printable text without surrounding spaces; received 's '"),
+        ({"time_unit": "s "}, r"the unit of time must be printable text without surrounding spaces; received 's '"),
         ({"run_names": ["a"]}, r"received 1 run names for 3 runs"),
         ({"run_names": ["a", "b", "a"]}, r"run names must be unique, but 'a' appears 2 times"),
         ({"run_names": ["a", "", "b"]}, r"run names must be printable text"),
@@ -262,6 +266,16 @@ def test_with_states():
     assert new.run_names == ("a", "b")
 
 
+def test_the_unit_of_time_is_kept():
+    x = X.copy()
+    x[0, 0, 0] = np.nan
+    runs = Trajectories.from_arrays(x, T, time_unit="s")
+    train, test = split(runs, fraction=0.7, seed=0)
+    made = (runs.subset([1]), runs.with_states(list(x + 1)), runs.from_complete_start(), train, test)
+    made += (cut(runs, 3, shared=1), add_noise(runs, 0.1, seed=0), as_trajectories(runs))
+    assert [other.time_unit for other in made] == ["s"] * len(made)
+
+
 def test_refused_with_states():
     with pytest.raises(InputError, match="received states for 1 runs, but there are 2"):
         ragged().with_states([X[0]])
@@ -295,9 +309,11 @@ def test_digest_changes_with_every_value():
         digests.add(Trajectories.from_arrays(X, t, ["q", "p"], ["m", "s"]).digest())
     digests.add(Trajectories.from_arrays(X, T, ["q", "r"], ["m", "s"]).digest())
     digests.add(Trajectories.from_arrays(X, T, ["q", "p"], ["m", "kg"]).digest())
+    digests.add(Trajectories.from_arrays(X, T, ["q", "p"], ["m", "s"], time_unit="s").digest())
+    digests.add(Trajectories.from_arrays(X, T, ["q", "p"], ["m", "s"], time_unit="h").digest())
     digests.add(reference.subset([1, 0, 2]).digest())
     digests.add(reference.subset([0, 1]).digest())
-    assert len(digests) == 1 + X.size + T.size + 4
+    assert len(digests) == 1 + X.size + T.size + 6
 
 
 def test_digest_of_complete_data_without_noise_levels_is_that_of_earlier_versions():

@@ -55,6 +55,12 @@ class TestTrajectoryFigure:
         assert len(others) == 3
         assert all(line.get_linewidth() < served.get_linewidth() for line in others)
 
+    def test_unit_of_time(self, tmp_path, drawn):
+        trajectory_figure(tmp_path / "run.png", T, STATES[:, :1], {}, time_unit="s")
+        energy_entropy_figure(tmp_path / "potentials.png", T, {"weak": T}, {"weak": T}, time_unit="$\\nu$")
+        trajectory_figure(tmp_path / "bare.png", T, STATES[:, :1], {})
+        assert [figure.axes[0].get_xlabel() for figure in drawn] == ["time [s]", r"time [\$\nu\$]", "time"]
+
     def test_divergence_does_not_set_the_range(self, tmp_path, drawn):
         trajectory_figure(tmp_path / "run.png", T, STATES, {"WGFINN": STATES, "GFINN": diverging()})
         assert "GFINN (diverges)" in legend_texts(drawn[0])

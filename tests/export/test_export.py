@@ -55,6 +55,7 @@ def untrained(settings) -> Model:
         model=spec,
         names=NAMES,
         units=("m", "", "J/K"),
+        time_unit="s",
         scales=scales.to_dict(),
         dtype="float64",
         members=tuple(members),
@@ -115,7 +116,9 @@ def test_numpy_as_the_page_says(model, dtype, tmp_path):
     with np.load(tmp_path / "model.npz", allow_pickle=False) as file:
         arrays = dict(file)
     assert tuple(arrays["names"]) == NAMES
-    assert {a.dtype.name for name, a in arrays.items() if name not in ("names", "units", "activation")} == {dtype}
+    assert str(arrays["time_unit"]) == "s"
+    texts = ("names", "units", "time_unit", "activation")
+    assert {a.dtype.name for name, a in arrays.items() if name not in texts} == {dtype}
     evaluate = code_of_the_page()
     found = [evaluate(arrays, x.astype(dtype)) for x in STATES]
     for name, expected in truth(model).items():
@@ -185,6 +188,7 @@ def test_onnx(model, dtype, tmp_path):
     export_model(model, path, "onnx", dtype=dtype)
     runtime = session(path)
     assert runtime.get_modelmeta().custom_metadata_map["states"] == "q, p, S"
+    assert runtime.get_modelmeta().custom_metadata_map["time_unit"] == "s"
     expected = truth(model)
     for n in (1, len(STATES)):
         f, energy, entropy = runtime.run(["f", "energy", "entropy"], {"x": STATES[:n].astype(dtype)})

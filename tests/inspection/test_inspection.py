@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -107,7 +108,7 @@ def test_dictionary_for_machines():
     """The keys promised by docs/inspect.md."""
     content = inspect(measured(wave(4.0), np.ones(400), names=["q", "c"])).to_dict()
     assert json.loads(json.dumps(content)) == content
-    assert list(content) == ["runs", "steps", "states", "test_functions", "findings"]
+    assert list(content) == ["runs", "steps", "states", "test_functions", "findings", "time_unit"]
     assert set(content["states"][0]) == {
         *("name", "unit", "min", "max", "mean", "std", "missing", "noise", "noise_percent"),
         *("signal_to_noise", "period", "fastest_period", "samples_per_period"),
@@ -279,6 +280,32 @@ def test_figure(tmp_path, suffix):
     runs = measured(wave(4.0), np.ones(400), names=["q", "k"], units=["m", ""])
     inspection_figure(tmp_path / f"figure.{suffix}", runs, inspect(runs))
     assert (tmp_path / f"figure.{suffix}").stat().st_size > 1000
+
+
+def test_figure_says_the_unit_of_time(tmp_path):
+    bare = measured(wave(4.0), names=["a$b$"])
+    for unit, shown in (("s", ["time [s]", "frequency [1/s]"]), ("", ["time", "frequency"])):
+        runs = replace(bare, time_unit=unit)
+        inspection_figure(tmp_path / "figure.svg", runs, inspect(runs))
+        svg = (tmp_path / "figure.svg").read_text(encoding="utf-8")
+        assert all(f"<!-- {text} -->" in svg for text in shown)
+
+
+def test_findings_say_the_unit_of_time():
+    t = np.arange(60.0)
+    t[30:] += 100.0
+    x = np.sin(t)[:, None] + [0.0, 1.0]
+    runs = Trajectories.from_arrays([x, x[:12]], [t, 2 * t[:12]], time_unit="days since 2000-01-01")
+    found = kinds(runs)
+    assert "the longest, 101 days, follows t = 29 days in run '0', where the usual step is 1 days" in found["gaps"]
+    assert "different steps (1 to 2 days)" in found["different_steps"]
+    assert "last from 22 to 159 days" in found["different_durations"]
+    assert "with unequal steps (1 to 1.5 ms)" in kinds(uneven(time_unit="ms"))["uneven_steps"]
+
+
+def uneven(time_unit: str) -> Trajectories:
+    t = np.cumsum(np.where(np.arange(60) % 2, 1.0, 1.5))
+    return Trajectories.from_arrays(np.sin(t)[:, None], t, time_unit=time_unit)
 
 
 def test_figure_of_many_states_and_runs(tmp_path):

@@ -16,10 +16,18 @@ from wgfinn.training import stack
 
 NASTY_NAMES = ("<script>alert(1)</script>", "\"q' & <b>bold</b>", "</script><img src=x onerror=alert(2)>")
 NASTY_UNITS = ("<i>m</i>", "", "J\"'")
+NASTY_TIME_UNIT = "<u>s</u>"
 
 
 def some_data(
-    names=("q", "p", "S"), units=None, *, runs: int = 3, samples: int = 40, run_names=None, noise: float = 0.01
+    names=("q", "p", "S"),
+    units=None,
+    *,
+    runs: int = 3,
+    samples: int = 40,
+    run_names=None,
+    noise: float = 0.01,
+    time_unit: str = "",
 ) -> Trajectories:
     """Rotations of different size, at times that are not equally spaced."""
     rng = np.random.default_rng(0)
@@ -29,7 +37,7 @@ def some_data(
         (1 + 0.3 * k) * np.cos(t[:, None] + phases) + noise * rng.normal(size=(samples, len(names)))
         for k in range(runs)
     ]
-    return Trajectories.from_arrays(states, t, names=names, units=units, run_names=run_names)
+    return Trajectories.from_arrays(states, t, names=names, units=units, run_names=run_names, time_unit=time_unit)
 
 
 def some_model(data: Trajectories, *, members: int = 2, seed: int = 0, losses=None, **model) -> Model:
@@ -42,6 +50,7 @@ def some_model(data: Trajectories, *, members: int = 2, seed: int = 0, losses=No
         model=spec.model,
         names=data.names,
         units=data.units,
+        time_unit=data.time_unit,
         scales=Scales.standardise(data).to_dict(),
         dtype="float64",
         members=tuple(MemberManifest(name=f"seed {k}", seed=k, loss=loss) for k, loss in enumerate(losses)),

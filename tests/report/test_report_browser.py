@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from reports_for_tests import (
     NASTY_NAMES,
+    NASTY_TIME_UNIT,
     NASTY_UNITS,
     some_data,
     some_model,
@@ -23,7 +24,8 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium to open the report in")
 
-DATA = some_data(NASTY_NAMES, NASTY_UNITS, run_names=["<img src=x onerror=alert(3)>", "a'b\"c", "&amp;"])
+RUN_NAMES = ["<img src=x onerror=alert(3)>", "a'b\"c", "&amp;"]
+DATA = some_data(NASTY_NAMES, NASTY_UNITS, run_names=RUN_NAMES, time_unit=NASTY_TIME_UNIT)
 MODEL = some_model(DATA)
 BUTTONS = {"Zoom", "Pan", "Zoom in", "Zoom out", "Reset axes", "Download plot as a PNG"}
 
@@ -158,7 +160,7 @@ def test_another_sample_by_keyboard(opened, numbers):
     close(opened.plotted("plot-friction")[0]["z"], numbers.runs[0].matrices.friction[-1])
     opened.page.keyboard.press("ArrowLeft")
     close(opened.plotted("plot-poisson")[0]["z"], numbers.runs[0].matrices.poisson[-2])
-    assert "time" in opened.page.inner_text("#sample-state")
+    assert f"time [{NASTY_TIME_UNIT}]: " in opened.page.inner_text("#sample-state")
 
 
 def test_every_control_is_in_the_tab_order(opened):
@@ -194,6 +196,14 @@ def test_names_are_shown_as_they_are(opened):
     titles = opened.page.locator("#plot-phase .infolayer").text_content()
     assert f"{NASTY_NAMES[0]} [{NASTY_UNITS[0]}]" in titles
     assert NASTY_NAMES[1] in titles
+    for plot, title in (
+        ("trajectories", f"time [{NASTY_TIME_UNIT}]"),
+        ("residuals", f"time [{NASTY_TIME_UNIT}]"),
+        ("energy", f"time [{NASTY_TIME_UNIT}]"),
+        ("drift", f"time [{NASTY_TIME_UNIT}]"),
+        ("production", f"entropy production [1/({NASTY_TIME_UNIT})]"),
+    ):
+        assert title in opened.page.locator(f"#plot-{plot} .infolayer").text_content()
     options = opened.page.locator("#run option").all_text_contents()
     assert options[0].startswith("<img src=x onerror=alert(3)> (error ")
     assert opened.page.evaluate("document.querySelectorAll('img, i, body b').length") == 1
@@ -249,7 +259,7 @@ def test_unusual_content(browser, tmp_path, case):
     it.page.select_option("#run", str(last))
     predicted = np.array(it.trace("plot-trajectories", "predicted")["y"], float)
     if case == "lost run":
-        assert "The prediction left the finite range at time: " in it.page.inner_text("#trajectory-note")
+        assert f"left the finite range at time [{NASTY_TIME_UNIT}]: " in it.page.inner_text("#trajectory-note")
         assert np.isnan(predicted).sum() > 30
     else:
         close(predicted, numbers.runs[last].predicted[:, 0])

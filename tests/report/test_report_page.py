@@ -11,14 +11,15 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from reports_for_tests import NASTY_NAMES, NASTY_UNITS, some_data, some_model, some_source
+from reports_for_tests import NASTY_NAMES, NASTY_TIME_UNIT, NASTY_UNITS, some_data, some_model, some_source
 
 from wgfinn._spec import parse
 from wgfinn.fitting import FitSpec
 from wgfinn.report import Verdict, render, report_data, write_page
 from wgfinn.report.page import _packed, payload
 
-DATA = some_data(NASTY_NAMES, NASTY_UNITS, run_names=["<img src=x onerror=alert(3)>", "a'b\"c", "&amp;"])
+RUN_NAMES = ["<img src=x onerror=alert(3)>", "a'b\"c", "&amp;"]
+DATA = some_data(NASTY_NAMES, NASTY_UNITS, run_names=RUN_NAMES, time_unit=NASTY_TIME_UNIT)
 MODEL = some_model(DATA)
 SECTIONS = {"errors", "trajectories", "phase", "energy", "landscape", "matrices", "residuals", "training", "repeat"}
 
@@ -76,10 +77,21 @@ def test_every_section_is_there(page):
 def test_names_are_text(page):
     """No element, attribute or script comes of a name; each is on the page as it was given."""
     assert [tag for tag, _ in page.elements].count("script") == 3
-    assert not [tag for tag, _ in page.elements if tag in ("img", "i")]
+    assert not [tag for tag, _ in page.elements if tag in ("img", "i", "u")]
     assert not [key for _, attrs in page.elements for key in attrs if key.startswith("on")]
-    for name in (*NASTY_NAMES, *filter(None, NASTY_UNITS), "data & more.npz", "<b>one</b>"):
+    for name in (*NASTY_NAMES, *filter(None, NASTY_UNITS), NASTY_TIME_UNIT, "data & more.npz", "<b>one</b>"):
         assert name in page.text
+
+
+def test_the_unit_of_time_is_said():
+    data = some_data(time_unit="h since noon")
+    model = some_model(data)
+    numbers, source = report_data(model, data), some_source(data, model)
+    text = Page(render(numbers, source, created="2026-01-02")).text
+    assert "in the units of the states and of time (h), for" in text
+    assert f"{float(f'{model.manifest.data.step:.3g}'):g} h" in text
+    content = payload(numbers, source)
+    assert (content["time_unit"], content["duration_unit"], content["rate_unit"]) == ("h since noon", "h", "1/h")
 
 
 def test_the_data_block_holds_no_markup(page, numbers):

@@ -21,6 +21,7 @@ def state(name="q", median=0.1, noise=0.1, residual=0.1, is_noisy=True):
 FACTS = ReportData(
     names=("q", "p"),
     units=("", ""),
+    time_unit="",
     n_runs=3,
     n_samples=30,
     missing=0,

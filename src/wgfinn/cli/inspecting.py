@@ -5,11 +5,12 @@ from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
 from wgfinn.cli.app import Data, Json, app, output, print_json
 from wgfinn.cli.data_options import load_data, with_column_options
-from wgfinn.data import DataSpec
+from wgfinn.data import DataSpec, amount, duration_unit
 from wgfinn.inspection import Inspection, inspect, inspection_figure
 
 _WIDEST = 1000
@@ -42,12 +43,12 @@ def inspect_command(
 
 
 def _show(inspection: Inspection) -> None:
-    runs, steps = inspection.runs, inspection.steps
+    runs, steps, unit = inspection.runs, inspection.steps, _time_unit(inspection)
     facts = Table.grid(padding=(0, 2))
     facts.add_row("runs", f"{runs.count} of {_span(runs.shortest, runs.longest)} samples, {runs.samples} in all")
-    facts.add_row("duration", _span(f"{runs.shortest_duration:.4g}", f"{runs.longest_duration:.4g}"))
+    facts.add_row("duration", amount(_span(f"{runs.shortest_duration:.4g}", f"{runs.longest_duration:.4g}"), unit))
     jitter = "equal" if steps.uniform else f"{steps.min:.4g} to {steps.max:.4g}, jitter {100 * steps.jitter:.2g} %"
-    facts.add_row("steps", f"{steps.median:.4g} ({jitter})")
+    facts.add_row("steps", f"{amount(f'{steps.median:.4g}', unit)} ({jitter})")
     if steps.gaps:
         facts.add_row("gaps", str(steps.gaps))
     if any(state.missing for state in inspection.states):
@@ -83,7 +84,9 @@ def _ranges(inspection: Inspection) -> Table:
 
 
 def _time_scales(inspection: Inspection) -> Table:
-    table = _table("state", "main period", "fastest period", "samples in the fastest")
+    unit = _time_unit(inspection)
+    periods = (amount(name, unit and f"({unit})") for name in ("main period", "fastest period"))
+    table = _table("state", *periods, "samples in the fastest")
     for state in inspection.states:
         slow = state.period is None and state.fastest_period is not None
         table.add_row(
@@ -101,6 +104,11 @@ def _table(first: str, *others: str) -> Table:
     for heading in others:
         table.add_column(heading, justify="right", no_wrap=True)
     return table
+
+
+def _time_unit(inspection: Inspection) -> str:
+    """The unit of durations, brackets and all: rich would take them for markup."""
+    return escape(duration_unit(inspection.time_unit))
 
 
 def _number(value: float | None, digits: int = 4) -> str:

@@ -85,6 +85,7 @@ def simulate(
         names=[column for name in model.names for column in _columns(name, with_bands)],
         units=[unit for unit in model.manifest.units for _ in _columns("", with_bands)],
         run_names=[run_names[k] for k in kept],
+        time_unit=model.manifest.time_unit,
     )
     save(predicted, out)
     output.print(f"{out}: {_described(predicted)}", markup=False)
@@ -216,6 +217,7 @@ def _matching(trajectories: Trajectories, model: Model, path: Path) -> Trajector
         runs=tuple(Run(t=run.t, x=run.x[:, columns], name=run.name) for run in trajectories.runs),
         names=model.names,
         units=tuple(trajectories.units[k] for k in columns),
+        time_unit=trajectories.time_unit,
     )
 
 

@@ -15,6 +15,7 @@ from wgfinn.data.scales import Scales
 from wgfinn.data.segments import cut, fair_length
 from wgfinn.data.split import split
 from wgfinn.data.trajectories import Run, Trajectories, as_trajectories
+from wgfinn.data.units import amount, duration_unit, rate_unit, with_unit
 
 __all__ = [
     "SHARE",
@@ -25,20 +26,24 @@ __all__ = [
     "Scales",
     "Trajectories",
     "add_noise",
+    "amount",
     "as_trajectories",
     "atomic_write",
     "band",
     "check_writable",
     "coverage",
     "cut",
+    "duration_unit",
     "estimate_noise",
     "evenly_spaced",
     "fair_length",
     "load",
     "load_start_states",
+    "rate_unit",
     "read",
     "save",
     "split",
     "state_std",
     "stretches",
+    "with_unit",
 ]

@@ -1,6 +1,7 @@
 """Long runs as several shorter ones."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -22,7 +23,7 @@ def cut(trajectories: Trajectories, length: int, *, shared: int) -> Trajectories
             here = slice(start, start + length)
             name = run.name if len(run.t) <= length else f"{run.name} from {start}"
             segments.append(Run(run.t[here], run.x[here], name, None if run.sigma is None else run.sigma[here]))
-    return Trajectories(runs=tuple(segments), names=trajectories.names, units=trajectories.units)
+    return replace(trajectories, runs=tuple(segments))
 
 
 def fair_length(lengths: Sequence[int], *, shared: int, at_least: int, at_most: int) -> int:

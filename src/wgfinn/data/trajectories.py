@@ -8,7 +8,7 @@ paths, splits and scales.
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float64
 
 from wgfinn._errors import InputError
 from wgfinn.data._arrays import labels, real_array, unique
+from wgfinn.data.units import with_unit
 
 # Steps that agree to this fraction of the mean step count as equal.
 STEP_TOLERANCE = 1e-6
@@ -109,7 +110,7 @@ class Run:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Trajectories:
-    """Runs of one system: all have the same states, each has its own times.
+    """Runs of one system: all have the same states, each has its own times, in one unit ("" where it is not known).
 
     Compare two of them by `digest()`.
     """
@@ -117,11 +118,13 @@ class Trajectories:
     runs: tuple[Run, ...]
     names: tuple[str, ...]
     units: tuple[str, ...]
+    time_unit: str = ""
 
     def __post_init__(self) -> None:
         runs = tuple(self.runs)
         names = labels(self.names, "state names")
         units = labels(self.units, "units", empty=True)
+        (time_unit,) = labels([self.time_unit], "the unit of time", empty=True)
         if not runs:
             raise InputError("trajectories need at least one run, but received none.")
         unique(tuple(run.name for run in runs), "run names")
@@ -145,6 +148,7 @@ class Trajectories:
         object.__setattr__(self, "runs", runs)
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "units", units)
+        object.__setattr__(self, "time_unit", time_unit)
 
     @classmethod
     def from_arrays(
@@ -155,6 +159,7 @@ class Trajectories:
         units: Iterable[Any] | None = None,
         run_names: Iterable[Any] | None = None,
         sigma: Any = None,
+        time_unit: str = "",
     ) -> "Trajectories":
         """Build trajectories from plain arrays.
 
@@ -185,6 +190,7 @@ class Trajectories:
             runs=runs,
             names=labels((f"x{k + 1}" for k in range(n_states)) if names is None else names, "state names"),
             units=labels(("",) * n_states if units is None else units, "units", empty=True),
+            time_unit=time_unit,
         )
 
     def __len__(self) -> int:
@@ -193,10 +199,8 @@ class Trajectories:
     def __repr__(self) -> str:
         points = [run.t.size for run in self.runs]
         span = str(points[0]) if min(points) == max(points) else f"{min(points)} to {max(points)}"
-        states = ", ".join(
-            f"{name} [{unit}]" if unit else name for name, unit in zip(self.names, self.units, strict=True)
-        )
-        return f"Trajectories({len(self)} runs of {span} times; states: {states})"
+        states = ", ".join(with_unit(name, unit) for name, unit in zip(self.names, self.units, strict=True))
+        return f"Trajectories({len(self)} runs of {span} {with_unit('times', self.time_unit)}; states: {states})"
 
     @property
     def n_states(self) -> int:
@@ -263,7 +267,7 @@ class Trajectories:
         outside = picked[(picked < -len(self)) | (picked >= len(self))]
         if outside.size:
             raise InputError(f"there is no run {int(outside[0])}: the {len(self)} runs count from 0.")
-        return Trajectories(runs=tuple(self.runs[int(k)] for k in picked), names=self.names, units=self.units)
+        return replace(self, runs=tuple(self.runs[int(k)] for k in picked))
 
     def with_states(self, states: Sequence[Any]) -> "Trajectories":
         """The same runs, times and noise levels with other states, one array per run."""
@@ -274,19 +278,21 @@ class Trajectories:
             if np.shape(x) != run.x.shape:
                 raise InputError(f"run {run.name!r}: the new states have shape {np.shape(x)}, expected {run.x.shape}.")
             runs.append(Run(t=run.t, x=x, name=run.name, sigma=run.sigma))
-        return Trajectories(runs=tuple(runs), names=self.names, units=self.units)
+        return replace(self, runs=tuple(runs))
 
     def from_complete_start(self) -> "Trajectories":
         """The runs from the first time on at which all states were measured: where a simulation can start."""
-        return Trajectories(
-            runs=tuple(_from_complete_start(run, self.names) for run in self.runs), names=self.names, units=self.units
-        )
+        return replace(self, runs=tuple(_from_complete_start(run, self.names) for run in self.runs))
 
     def digest(self) -> str:
-        """SHA-256 (hex) of names, units, shapes, times, states and noise levels; run names do not count."""
+        """SHA-256 (hex) of names, units, shapes, times, states and noise levels; run names do not count.
+
+        A unit of time that is not known adds nothing: data without one keep the digest they had before there was any.
+        """
         hasher = hashlib.sha256()
         shapes = [run.x.shape for run in self.runs]
-        hasher.update(json.dumps([self.names, self.units, shapes]).encode())
+        described = [self.names, self.units, shapes, *([self.time_unit] if self.time_unit else [])]
+        hasher.update(json.dumps(described).encode())
         for run in self.runs:
             hasher.update(run.t.astype("<f8").tobytes())
             hasher.update(run.x.astype("<f8").tobytes())

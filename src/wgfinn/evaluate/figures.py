@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from wgfinn._errors import InputError
-from wgfinn.data import atomic_write
+from wgfinn.data import atomic_write, with_unit
 from wgfinn.evaluate.calibration import calibrate_anchored
 
 Path = str | os.PathLike[str]
@@ -45,6 +45,7 @@ def trajectory_figure(
     *,
     noisy: Any = None,
     names: Sequence[str] | None = None,
+    time_unit: str = "",
     title: str = "",
 ) -> None:
     """One panel a state: the truth, the measurements and what models predict.
@@ -78,7 +79,7 @@ def trajectory_figure(
             for member in others:
                 _draw(axes, t, member[:, j], styles[label], _THIN, alpha=0.45, zorder=3)
             _draw(axes, t, served[:, j], styles[label], _MODEL_WIDTH, zorder=4)
-    _finish_grid(grid, len(names))
+    _finish_grid(grid, len(names), time_unit)
     _legend_below(figure, _legend(models, styles, noisy=noisy is not None))
     _write(figure, path, title)
 
@@ -92,6 +93,7 @@ def energy_entropy_figure(
     truth_energy: Any = None,
     truth_entropy: Any = None,
     energy_calibration: Mapping[str, tuple[float, float]] | None = None,
+    time_unit: str = "",
     title: str = "",
 ) -> None:
     """Learnt energy and entropy along one trajectory, all arrays (time,).
@@ -125,7 +127,7 @@ def energy_entropy_figure(
     name = "energy (learnt: own units)" if own_units else "energy"
     _draw_potential(grid[0, 0], t, shown_energies, true_energy, styles, name, narrowest)
     _draw_potential(grid[0, 1], t, shown_entropies, true_entropy, styles, "entropy", 0.0)
-    _finish_grid(grid, 2)
+    _finish_grid(grid, 2, time_unit)
     has_truth = true_energy is not None or true_entropy is not None
     _legend_below(figure, _legend(learnt_energies | learnt_entropies, styles, noisy=False, truth=has_truth))
     _write(figure, path, title)
@@ -375,7 +377,7 @@ def _prepare(axes: Axes, name: str) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _finish_grid(grid: np.ndarray, used: int) -> None:
+def _finish_grid(grid: np.ndarray, used: int, time_unit: str) -> None:
     """Hide the panels without a state and name the time under the last row."""
     rows, columns = grid.shape
     short = used % columns > 0
@@ -385,7 +387,7 @@ def _finish_grid(grid: np.ndarray, used: int) -> None:
         # Numbers at every panel where the last row is short: all rows keep one height and distance.
         axes.tick_params(labelbottom=last or short)
         if last:
-            axes.set_xlabel("time", fontsize=9)
+            axes.set_xlabel(_plain(with_unit("time", time_unit)), fontsize=9)
 
 
 def _write(figure: Figure, path: Path, title: str) -> None:

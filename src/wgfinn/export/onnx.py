@@ -21,7 +21,7 @@ OPSET, IR_VERSION = 17, 8
 
 def onnx_bytes(model: Model, member: int | None, dtype: DType) -> bytes:
     """A graph x `(batch, state)` -> f `(batch, state)`, energy `(batch,)`, entropy `(batch,)`; f alone for a plain
-    network. Names and units of the states are in its metadata."""
+    network. Names and units of the states and the unit of time are in its metadata."""
     onnx = require("onnx", "onnx")
     arrays = plain_arrays(model, member, dtype)
     graph = _Graph(onnx.helper, arrays, np.dtype(dtype), model.manifest.model.activation)
@@ -44,7 +44,9 @@ def onnx_bytes(model: Model, member: int | None, dtype: DType) -> bytes:
         producer_name="wgfinn",
         producer_version=__version__,
     )
-    onnx.helper.set_model_props(proto, {"states": ", ".join(model.names), "units": ", ".join(model.manifest.units)})
+    manifest = model.manifest
+    properties = {"states": ", ".join(model.names), "units": ", ".join(manifest.units), "time_unit": manifest.time_unit}
+    onnx.helper.set_model_props(proto, properties)
     onnx.checker.check_model(proto, full_check=True)
     return proto.SerializeToString()
 

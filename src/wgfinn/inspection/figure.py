@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from wgfinn._errors import InputError
-from wgfinn.data import Run, Trajectories, atomic_write
+from wgfinn.data import Run, Trajectories, atomic_write, rate_unit, with_unit
 from wgfinn.inspection.report import Inspection
 
 _MOST_STATES, _MOST_RUNS = 12, 20
@@ -53,10 +53,9 @@ def _draw_runs(axes: Axes, trajectories: Trajectories, k: int, *, last: bool) ->
         # More points than the picture has columns show nothing more.
         thin = -(-run.t.size // 4000)
         axes.plot(run.t[::thin], run.x[::thin, k], color=_RUN, linewidth=0.6, alpha=0.6)
-    unit = trajectories.units[k]
-    axes.set_ylabel(trajectories.names[k] + (f" [{unit}]" if unit else ""), fontsize=9)
+    axes.set_ylabel(_label(trajectories.names[k], trajectories.units[k]), fontsize=9)
     if last:
-        axes.set_xlabel("time", fontsize=9)
+        axes.set_xlabel(_label("time", trajectories.time_unit), fontsize=9)
 
 
 def _draw_spectrum(axes: Axes, inspection: Inspection, k: int, *, last: bool) -> None:
@@ -74,7 +73,7 @@ def _draw_spectrum(axes: Axes, inspection: Inspection, k: int, *, last: bool) ->
     if k == 0 and axes.lines:  # a state that never moves has no spectrum
         axes.legend(fontsize=7, frameon=False, loc="upper right")
     if last:
-        axes.set_xlabel("frequency", fontsize=9)
+        axes.set_xlabel(_label("frequency", rate_unit(inspection.time_unit)), fontsize=9)
 
 
 def _draw_noise(axes: Axes, inspection: Inspection) -> None:
@@ -87,6 +86,11 @@ def _draw_noise(axes: Axes, inspection: Inspection) -> None:
     axes.set_ylabel("noise\n[% of std]", fontsize=9)
     axes.margins(y=0.25)
     axes.set_ylim(bottom=0)
+
+
+def _label(name: str, unit: str) -> str:
+    """Text as it stands: a dollar sign is no formula."""
+    return with_unit(name, unit).replace("$", r"\$")
 
 
 def _prepare(axes: Axes) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from wgfinn.data import Run, Trajectories
+from wgfinn.data import Run, Trajectories, amount, duration_unit
 from wgfinn.inspection.gaps import gap_indices
 
 Level = Literal["warning", "note"]
@@ -55,6 +55,10 @@ class Facts:
         """The measured values of one state, all runs."""
         x = np.concatenate([run.x[:, state] for run in self.trajectories.runs])
         return x[~np.isnan(x)]
+
+    def time(self, value: float, digits: int = 4) -> str:
+        """A time or a duration with its unit."""
+        return amount(f"{value:.{digits}g}", duration_unit(self.trajectories.time_unit))
 
     def moving(self) -> list[int]:
         return [k for k in range(len(self.names)) if not self.constant[k]]
@@ -107,14 +111,19 @@ def _short_runs(facts: Facts) -> Iterator[Finding]:
 
 
 def _gaps(facts: Facts) -> Iterator[Finding]:
-    holes = [(run.t[k + 1] - run.t[k], run.t[k], run.name) for run in facts.trajectories.runs for k in gap_indices(run)]
+    holes = [
+        (float(run.t[k + 1] - run.t[k]), float(run.t[k]), run.name)
+        for run in facts.trajectories.runs
+        for k in gap_indices(run)
+    ]
     if holes:
         length, start, name = max(holes)
         yield Finding(
             "gaps",
             "warning",
-            f"{_count(len(holes), 'gap')} in the times; the longest, {length:.4g}, follows t = {start:.6g} in run "
-            f"{name!r}, where the usual step is {facts.step:.4g}. Cut runs at their gaps into several runs.",
+            f"{_count(len(holes), 'gap')} in the times; the longest, {facts.time(length)}, follows t = "
+            f"{facts.time(start, 6)} in run {name!r}, where the usual step is {facts.time(facts.step)}. Cut runs at "
+            "their gaps into several runs.",
         )
 
 
@@ -126,15 +135,15 @@ def _steps(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "uneven_steps",
             "note",
-            f"{_list_of_runs(uneven)} with unequal steps ({steps.min():.4g} to {steps.max():.4g}).",
+            f"{_list_of_runs(uneven)} with unequal steps ({steps.min():.4g} to {facts.time(steps.max())}).",
         )
     usual = np.array([np.median(np.diff(run.t)) for run in runs])
     if usual.max() > (1 + _SAME_STEP) * usual.min():
         yield Finding(
             "different_steps",
             "note",
-            f"the runs have different steps ({usual.min():.4g} to {usual.max():.4g}): a test function of one width in "
-            "samples covers different times in them.",
+            f"the runs have different steps ({usual.min():.4g} to {facts.time(usual.max())}): a test function of one "
+            "width in samples covers different times in them.",
         )
 
 
@@ -144,8 +153,8 @@ def _durations(facts: Facts) -> Iterator[Finding]:
         yield Finding(
             "different_durations",
             "note",
-            f"the runs last from {min(durations):.4g} to {max(durations):.4g}: long runs weigh more in the loss, and "
-            "the shortest limits the width of the test functions.",
+            f"the runs last from {min(durations):.4g} to {facts.time(max(durations))}: long runs weigh more in the "
+            "loss, and the shortest limits the width of the test functions.",
         )
 
 
@@ -209,8 +218,8 @@ def _outliers(facts: Facts) -> Iterator[Finding]:
                 "outliers",
                 "warning",
                 f"state {facts.names[k]!r} has {_count(len(found), 'single sample')} far off both neighbours (more "
-                f"than {_OUTLIER:g} standard deviations of the noise), the first at t = {run.t[index]:.6g} in run "
-                f"{run.name!r}: x = {run.x[index, k]:.4g}. Mend or drop them.",
+                f"than {_OUTLIER:g} standard deviations of the noise), the first at t = {facts.time(run.t[index], 6)} "
+                f"in run {run.name!r}: x = {run.x[index, k]:.4g}. Mend or drop them.",
             )
 
 

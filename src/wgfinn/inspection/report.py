@@ -76,6 +76,7 @@ class Inspection:
     windows: int
     findings: tuple[Finding, ...]
     spectrum: Spectrum
+    time_unit: str = ""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -92,6 +93,7 @@ class Inspection:
             "states": [asdict(state) for state in self.states],
             "test_functions": chosen | {"duration": duration, "windows": self.windows, "reason": self.reason},
             "findings": [asdict(finding) for finding in self.findings],
+            "time_unit": self.time_unit,
         }
 
 
@@ -128,6 +130,7 @@ def inspect(trajectories: Trajectories) -> Inspection:
         windows=sum(spec.count(run.t.size) for run in runs if run.t.size >= spec.width),
         findings=find(facts),
         spectrum=spectrum,
+        time_unit=trajectories.time_unit,
     )
 
 

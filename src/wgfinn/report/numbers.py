@@ -6,7 +6,7 @@ measured samples only. What does not live here: files, words and HTML.
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import equinox as eqx
@@ -144,6 +144,7 @@ class ReportData:
 
     names: tuple[str, ...]
     units: tuple[str, ...]
+    time_unit: str
     n_runs: int
     n_samples: int
     missing: int
@@ -195,6 +196,7 @@ def report_data(
     return ReportData(
         names=model.names,
         units=trajectories.units,
+        time_unit=trajectories.time_unit,
         n_runs=len(trajectories),
         n_samples=sum(run.t.size for run in trajectories.runs),
         missing=sum(int(np.sum(~np.isfinite(run.x))) for run in trajectories.runs),
@@ -229,9 +231,7 @@ def predict(field: AbstractField, trajectories: Trajectories, integrator: str) -
     predicted = [np.full(run.x.shape, np.nan) for run in trajectories.runs]
     if not to_solve:
         raise InputError("no run has a complete sample, with every state measured, that a prediction could start from.")
-    solved = simulate_runs(
-        field, Trajectories(tuple(to_solve.values()), trajectories.names, trajectories.units), integrator
-    )
+    solved = simulate_runs(field, replace(trajectories, runs=tuple(to_solve.values())), integrator)
     for k, x in zip(to_solve, solved, strict=True):
         predicted[k][len(predicted[k]) - len(x) :] = x
     return predicted

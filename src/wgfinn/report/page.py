@@ -22,7 +22,7 @@ from markupsafe import Markup
 
 from wgfinn._version import __version__
 from wgfinn.artefact import Manifest
-from wgfinn.data import atomic_write
+from wgfinn.data import amount, atomic_write, duration_unit, rate_unit
 from wgfinn.report.numbers import LARGEST, Histogram, Matrices, Potentials, ReportData, RunPaths, Slices
 from wgfinn.report.sources import Source
 from wgfinn.report.words import fact_lines, factor, headline, noise_ratio, number, percent, power
@@ -100,6 +100,8 @@ def _context(data: ReportData, source: Source) -> dict[str, Any]:
         "tiles": _tiles(data),
         "rows": _rows(data),
         "median_state": [(n, u, number(v)) for n, u, v in zip(data.names, data.units, data.median_state, strict=True)],
+        "time_unit": duration_unit(data.time_unit),
+        "median_step": amount(number(manifest.data.step), duration_unit(manifest.time_unit)),
         "settings": tomli_w.dumps(manifest.settings),
         "commands": _commands(source, is_training_data),
         "has_bands": any(run.low is not None for run in data.runs),
@@ -159,6 +161,9 @@ def payload(data: ReportData, source: Source) -> dict[str, Any]:
     return {
         "names": data.names,
         "units": data.units,
+        "time_unit": data.time_unit,
+        "duration_unit": duration_unit(data.time_unit),
+        "rate_unit": rate_unit(data.time_unit),
         "method": manifest.settings.get("method", "weak"),
         "members": len(manifest.members) - data.left_out_members,
         "runs": [_run(run) for run in data.runs],

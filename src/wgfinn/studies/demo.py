@@ -155,7 +155,14 @@ def _draw(
     predictions = {METHODS[m]: _served_first(o, shown) for m, o in outcomes.items()}
     title = f"{name.replace('_', ' ')}, {noise:.0%} noise in the training data, test run {run.name}"
     trajectory_figure(
-        out / f"{name}_trajectories.png", run.t, run.x, predictions, noisy=sample, names=test.names, title=title
+        out / f"{name}_trajectories.png",
+        run.t,
+        run.x,
+        predictions,
+        noisy=sample,
+        names=test.names,
+        time_unit=test.time_unit,
+        title=title,
     )
     states = np.concatenate([r.x for r in test.runs])
     energies, entropies, calibration = {}, {}, {}
@@ -173,6 +180,7 @@ def _draw(
         truth_energy=np.asarray(jax.vmap(system.energy)(jnp.asarray(run.x))),
         truth_entropy=np.asarray(jax.vmap(system.entropy)(jnp.asarray(run.x))),
         energy_calibration=calibration,
+        time_unit=test.time_unit,
         title=title,
     )
 

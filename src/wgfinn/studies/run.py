@@ -91,6 +91,7 @@ def _row_model(row: PlannedRow, data: StudyData, trained: Trained, part: slice) 
         model=row.fit.model,
         names=train.names,
         units=train.units,
+        time_unit=train.time_unit,
         scales=Scales.identity(train.n_states).to_dict(),
         dtype=row.fit.training.dtype,
         members=members,

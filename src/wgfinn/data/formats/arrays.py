@@ -2,8 +2,8 @@
 
 block
     `t` (time,) and `x` (traj, time, state) or (time, state); `t` may be (traj, time). Runs of different lengths one
-    after another: `t` (total,), `x` (total, state), `lengths` (traj,). Optional: `names`, `units`, `run_names` as
-    text, and `sigma`, noise levels of the shape of `x`.
+    after another: `t` (total,), `x` (total, state), `lengths` (traj,). Optional: `names`, `units`, `run_names`,
+    `time_unit` as text, and `sigma`, noise levels of the shape of `x`.
 groups
     One group (HDF5), struct (MATLAB) or prefix (`a/t`, `a/x` in npz) a run, each a block or columns of one run.
 columns
@@ -31,7 +31,8 @@ from wgfinn.data.formats.columns import (
 from wgfinn.data.formats.recording import RawRun, Recording, join, natural_order
 
 _TEXTS = ("names", "units", "run_names")
-_BLOCK_KEYS = ("lengths", *_TEXTS)
+_TIME_UNIT = "time_unit"
+_BLOCK_KEYS = ("lengths", _TIME_UNIT, *_TEXTS)
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,22 @@ def _block(arrays: Arrays, x: np.ndarray, time: Heading | None, spec: DataSpec) 
         ),
         names=tuple(names),
         units=tuple([""] * n_states if units is None else units),
-        time_unit=arrays.unit(time.key),
+        time_unit=_time_unit(arrays, time),
         said=tuple(said),
     )
     return select(recording, spec)
+
+
+def _time_unit(arrays: Arrays, time: Heading) -> str:
+    """The text `time_unit`, for files whose arrays have no attributes; otherwise what the time itself says."""
+    # A list of one, as `save` writes it, or the text itself, as numpy.savez(..., time_unit="s") does.
+    given = np.atleast_1d(arrays.read(_TIME_UNIT)).tolist() if _TIME_UNIT in arrays.names else []
+    if len(given) > 1 or not all(isinstance(text, str) for text in given):
+        raise InputError(
+            f"{arrays.source}: {_TIME_UNIT!r} must be a single text, such as 's', but holds {given}. Remove it, or "
+            "give it another name if it is a state."
+        )
+    return "".join(given) or arrays.unit(time.key) or time.unit
 
 
 def _slices(source: str, x: np.ndarray, t: np.ndarray, lengths: np.ndarray | None) -> list[tuple[Any, np.ndarray]]:
@@ -218,7 +231,7 @@ def _columns(arrays: Arrays, spec: DataSpec) -> Recording:
     said = (f"left out the single values {', '.join(h.key for h in single)}",) if single else ()
     dimensions = {found[h.key].ndim for h in (*roles.states, *roles.sigma)}
     recording = (_stacked if dimensions == {2} else _long)(source, found, roles)
-    return replace(recording, said=(*recording.said, *said), time_unit=roles.time.unit)
+    return replace(recording, said=(*recording.said, *said), time_unit=_time_unit(arrays, roles.time))
 
 
 def _long(source: str, found: dict[str, np.ndarray], roles: Roles) -> Recording:

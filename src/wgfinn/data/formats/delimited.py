@@ -210,14 +210,15 @@ def write(trajectories: Trajectories, path: Path) -> None:
     """Long form; numbers as the shortest text that reads back equal."""
     kind = path.suffix.lower().removeprefix(".").upper()
     refuse_reserved(trajectories.names, kind)
-    for name, unit in zip(trajectories.names, trajectories.units, strict=True):
+    units_of = {"time": trajectories.time_unit} | dict(zip(trajectories.names, trajectories.units, strict=True))
+    for name, unit in units_of.items():
         if "[" in unit or "]" in unit:
             raise InputError(f"a {kind} file cannot hold the unit {unit!r} of {name!r}; write it without brackets.")
     names, units, columns = columns_of(trajectories)
     headings = [join_heading(name, unit) for name, unit in zip(names, units, strict=True)]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n", delimiter=_delimiter(path))
-        writer.writerow(["run", "time", *headings])
+        writer.writerow(["run", join_heading("time", trajectories.time_unit), *headings])
         for run, x in zip(trajectories.runs, columns, strict=True):
             for start in range(0, run.t.size, _ROWS_WRITTEN_AT_ONCE):
                 part = slice(start, start + _ROWS_WRITTEN_AT_ONCE)

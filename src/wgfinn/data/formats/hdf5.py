@@ -1,6 +1,6 @@
 """HDF5 files: named datasets in the layouts of `arrays`, groups as runs.
 
-Units are attributes: `units` of a dataset, for the block a list on `x` beside the list `names`.
+Units are attributes: `units` of a dataset, the time among them, for the block a list on `x` beside the list `names`.
 """
 
 from pathlib import Path
@@ -47,7 +47,8 @@ def _arrays(source: str, group: Any, h5py: Any) -> Arrays:
 
     def unit(name: str) -> str:
         value = datasets[name].attrs.get("units", datasets[name].attrs.get("unit", ""))
-        return _text(value) if isinstance(value, str | bytes) else ""
+        # Fixed-length text comes padded.
+        return _text(value).strip() if isinstance(value, str | bytes) else ""
 
     return Arrays(
         source=source,
@@ -73,7 +74,7 @@ def _values(source: str, name: str, dataset: Any, h5py: Any) -> np.ndarray:
 
 
 def write(trajectories: Trajectories, path: Path) -> None:
-    """A block, with names and units as attributes of `x`."""
+    """A block, with names and units as attributes of `x`, the unit of time as one of `t`."""
     h5py = library("h5py", "HDF5 files")
     arrays = block(trajectories)
     text = h5py.string_dtype("utf-8")
@@ -85,3 +86,4 @@ def write(trajectories: Trajectories, path: Path) -> None:
         file.create_dataset("run_names", data=arrays["run_names"].astype(object), dtype=text)
         for key in ("names", "units"):
             file["x"].attrs.create(key, data=arrays[key].astype(object), dtype=text)
+        file["t"].attrs.create("units", data=trajectories.time_unit, dtype=text)

@@ -105,7 +105,7 @@ def _ordered(dataset: Any, headings: list[Heading], by_name: bool) -> list[Headi
 
 def _heading(name: Any, variable: Any) -> Heading:
     unit = variable.attrs.get("units", "")
-    return Heading(str(name), str(name), unit if isinstance(unit, str) else "")
+    return Heading(str(name), str(name), unit.strip() if isinstance(unit, str) else "")
 
 
 def _axes(source: str, dataset: Any, time: Heading | None, run: Heading | None) -> _Axes:
@@ -206,7 +206,7 @@ def to_dataset(trajectories: Trajectories) -> Any:
         },
         coords={
             "run": ("run", np.array(trajectories.run_names, dtype=object)),
-            "time": (("time",) if shared else ("run", _SAMPLE), times),
+            "time": (("time",) if shared else ("run", _SAMPLE), times, {"units": trajectories.time_unit}),
         },
         attrs={"states": list(trajectories.names)},
     )

@@ -169,7 +169,7 @@ def _decoded(kind: Any) -> str:
 
 
 def write(trajectories: Trajectories, path: Path) -> None:
-    """A block as version 5; names, units and names of runs are cell arrays."""
+    """A block as version 5; names, units and names of runs are cell arrays, the unit of time is text."""
     scipy_io = library("scipy.io", "MATLAB files")
     arrays = block(trajectories)
     if arrays["x"].nbytes > _LARGEST:

@@ -70,7 +70,8 @@ def write(trajectories: Trajectories, path: Path) -> None:
 
 
 def block(trajectories: Trajectories) -> dict[str, Any]:
-    """`t`, `x`, for runs without a common grid `lengths`, `sigma` if it is known, and text arrays."""
+    """`t`, `x`, for runs without a common grid `lengths`, `sigma` if it is known, and text arrays, with the
+    unit of time if that is known."""
     arrays: dict[str, Any]
     if trajectories.has_shared_grid:
         t, x = trajectories.stacked()
@@ -87,4 +88,6 @@ def block(trajectories: Trajectories) -> dict[str, Any]:
         arrays["sigma"] = join([run.sigma for run in trajectories.runs if run.sigma is not None])
     for key in ("names", "units", "run_names"):
         arrays[key] = np.array(getattr(trajectories, key), dtype=np.str_)
+    if trajectories.time_unit:
+        arrays["time_unit"] = np.array([trajectories.time_unit], dtype=np.str_)
     return arrays

@@ -98,7 +98,8 @@ def write(trajectories: Trajectories, path: Path) -> None:
         arrow.DictionaryArray.from_arrays(codes, arrow.array(trajectories.run_names)),
         arrow.array(np.concatenate([run.t for run in trajectories.runs])),
     ]
-    fields = [arrow.field("run", arrays[0].type), arrow.field("time", arrow.float64())]
+    time = arrow.field("time", arrow.float64(), metadata={_UNITS: trajectories.time_unit.encode()})
+    fields = [arrow.field("run", arrays[0].type), time]
     names, units, columns = columns_of(trajectories)
     for j, (name, unit) in enumerate(zip(names, units, strict=True)):
         arrays.append(arrow.array(np.concatenate([x[:, j] for x in columns])))

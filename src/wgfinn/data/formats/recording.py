@@ -13,6 +13,7 @@ import numpy as np
 
 from wgfinn._errors import InputError
 from wgfinn.data.trajectories import Run, Trajectories
+from wgfinn.data.units import with_unit
 
 # Called as reading goes on, with the parts done and the parts in all (bytes, row groups or files).
 Progress = Callable[[int, int], None]
@@ -45,7 +46,7 @@ class Recording:
         try:
             # Run by run: `Trajectories.from_arrays` would copy all states once more.
             runs = tuple(Run(t=run.t, x=run.x, name=run.name, sigma=run.sigma) for run in self.runs)
-            return Trajectories(runs=runs, names=self.names, units=self.units)
+            return Trajectories(runs=runs, names=self.names, units=self.units, time_unit=self.time_unit)
         except InputError as error:
             raise InputError(f"{self.source}: {error}") from error
 
@@ -71,7 +72,7 @@ class Recording:
 
 def described(names: Iterable[str], units: Iterable[str]) -> str:
     """Names with their units, as in `q [m], p`."""
-    return ", ".join(f"{name} [{unit}]" if unit else name for name, unit in zip(names, units, strict=True))
+    return ", ".join(with_unit(name, unit) for name, unit in zip(names, units, strict=True))
 
 
 def natural_order(names: Iterable[str]) -> list[str]:
@@ -105,6 +106,11 @@ def _as_in(first: Recording, part: Recording, name: str) -> RawRun:
         raise InputError(
             f"{part.source}: its states are {described(part.names, part.units)}, but those of {first.source} are "
             f"{described(first.names, first.units)}; all runs must have the same states and units."
+        )
+    if part.time_unit != first.time_unit:
+        raise InputError(
+            f"{part.source}: its unit of time is {part.time_unit!r}, but that of {first.source} is "
+            f"{first.time_unit!r}; all runs must have the same."
         )
     if part.names == first.names:
         return run

@@ -33,19 +33,20 @@
     if (matrices !== null) matrices.t = matrices.t.map((v) => v - origin);
     return {
       name: raw.name, error: raw.error, lost: raw.lost === null ? null : raw.lost - origin, t: t.map((v) => v - origin),
-      timeTitle: origin === 0 ? "time" : `time since ${origin}`,
+      timeTitle: origin === 0 ? withUnit("time", report.time_unit) : withUnit(`time since ${origin}`, report.duration_unit),
       measured: each(raw.measured), predicted: each(raw.predicted), low: each(raw.low), high: each(raw.high),
       potentials: all(raw.potentials), matrices,
     };
   });
   const short = (v, digits = 4) => (Number.isFinite(v) ? String(Number(v.toPrecision(digits))).replace("-", "−") : "–");
+  const withUnit = (name, unit) => (unit ? `${name} [${unit}]` : name);
   const rows = (flat, width) => Array.from({ length: flat.length / width }, (_, i) => flat.slice(i * width, (i + 1) * width));
 
   // -------------------------------------------------------------------------------------------------- looks
 
   /** Plotly reads a little HTML in its texts; a name is none. */
   const plain = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  const label = (j) => plain(report.names[j]) + (report.units[j] ? ` [${plain(report.units[j])}]` : "");
+  const label = (j) => plain(withUnit(report.names[j], report.units[j]));
   const brief = (text, most = 14) => plain(text.length > most ? text.slice(0, most - 1) + "…" : text);
   const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const colours = (name) => style(name).split(/\s+/);
@@ -122,7 +123,7 @@
       layout["yaxis" + name] = axis(states.length > 3 ? brief(report.names[j]) : label(j), { domain: [Math.max(0, top - height), top], range: part.range, nticks: 5 });
     });
     const last = states.length === 1 ? "" : String(states.length);
-    layout.xaxis = axis(runOf(choice.run).timeTitle, { anchor: "y" + last });
+    layout.xaxis = axis(plain(runOf(choice.run).timeTitle), { anchor: "y" + last });
     return draw(id, traces, {
       ...layout, shapes, showlegend: legend, height: states.length === 1 ? 380 : 110 + 130 * states.length,
       margin: { l: 64, r: 12, t: legend ? 34 : 12, b: 44 }, hovermode: "x unified", uirevision: `${choice.run}/${choice.state}`,
@@ -217,14 +218,14 @@
       draw(id, [
         { x: run.t, y: measured, mode: "markers", marker: dots(3), name: "at measured states" },
         { x: run.t, y: predicted, mode: "lines", line: modelLine(), name: "along the prediction" },
-      ], { height: 300, showlegend: true, margin: { l: 56, r: 12, t: 34, b: 44 }, xaxis: axis(run.timeTitle), yaxis: axis(title, { range: rangeOf(measured, [predicted]) }) });
+      ], { height: 300, showlegend: true, margin: { l: 56, r: 12, t: 34, b: 44 }, xaxis: axis(plain(run.timeTitle)), yaxis: axis(title, { range: rangeOf(measured, [predicted]) }) });
     pair("plot-energy", "energy E", p.measured_energy, p.energy);
     pair("plot-entropy", "entropy S", p.measured_entropy, p.entropy);
     const first = p.energy.find(Number.isFinite);
     const line = (id, title, y, more = {}) =>
-      draw(id, [{ x: run.t, y, mode: "lines", line: modelLine(1.6) }], { height: 260, xaxis: axis(run.timeTitle), yaxis: axis(title, more) });
+      draw(id, [{ x: run.t, y, mode: "lines", line: modelLine(1.6) }], { height: 260, xaxis: axis(plain(run.timeTitle)), yaxis: axis(title, more) });
     line("plot-drift", "E − E at the start", p.energy.map((v) => v - first));
-    line("plot-production", "entropy production ∕ time", p.production, { rangemode: "tozero" });
+    line("plot-production", report.rate_unit ? `entropy production [${plain(report.rate_unit)}]` : "entropy production ∕ time", p.production, { rangemode: "tozero" });
   }
 
   function drawPlanes() {
@@ -313,7 +314,7 @@
     if (byId(id)) byId(id).addEventListener(event, act);
   }
   function start() {
-    const states = report.names.map((name, j) => [j, report.units[j] ? `${name} [${report.units[j]}]` : name]);
+    const states = report.names.map((name, j) => [j, withUnit(name, report.units[j])]);
     fill(byId("run"), report.runs.map((run, k) => [k, `${run.name} (error ${run.error})`]), choice.run);
     fill(byId("state"), report.names.length > 1 ? [[ALL, "all states"], ...states] : states, choice.state);
     for (const key of ["x", "y"]) if (byId("phase-" + key)) fill(byId("phase-" + key), states, choice[key]);
