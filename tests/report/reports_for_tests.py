@@ -41,8 +41,14 @@ def some_data(
 
 
 def some_model(data: Trajectories, *, members: int = 2, seed: int = 0, losses=None, **model) -> Model:
-    """An ensemble with the weights of the first step; member 1 is served, where there is one."""
-    settings = {"model": {"layers": 2, "width": 4} | model, "training": {"members": members, "seed": seed}}
+    """An ensemble with the weights of the first step; member 1 is served, where there is one.
+
+    With tanh: untrained fields that are not bounded leave the finite range.
+    """
+    settings = {
+        "model": {"layers": 2, "width": 4, "activation": "tanh"} | model,
+        "training": {"members": members, "seed": seed},
+    }
     spec = resolve(parse(FitSpec, settings), data)
     fields = [build(spec.model, data.n_states, key=jax.random.key(seed + k)) for k in range(members)]
     losses = [1.0 / (k + 1) for k in range(members)] if losses is None else losses
