@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from small_fits import GENERIC, PLAIN, STEP, small_spec, some_runs
-from wgfinn import fitting, weak
+from wgfinn import weak
 from wgfinn._errors import ArtefactError, InputError
 from wgfinn._spec import parse
 from wgfinn.artefact import load_model
@@ -342,7 +342,7 @@ def test_other_members_neither_help_nor_harm(with_a_lost_one):
 def test_a_lost_member_is_named_and_never_served(monkeypatch, tmp_path, lost):
     rates = [1e-2, 1e-2]
     rates[lost] = 1e30
-    monkeypatch.setattr(fitting, "ensemble", lambda *_: some_members(*rates))
+    monkeypatch.setattr("wgfinn.fitting.learning.ensemble", lambda *_: some_members(*rates))
     model = fit(RUNS, SPEC, folder=tmp_path)
     manifest = load_model(tmp_path / MODEL_FILE).manifest
     assert manifest == model.manifest
@@ -358,7 +358,7 @@ def test_a_lost_member_is_named_and_never_served(monkeypatch, tmp_path, lost):
 
 
 def test_all_members_lost(monkeypatch, tmp_path):
-    monkeypatch.setattr(fitting, "ensemble", lambda *_: some_members(1e30, 1e30))
+    monkeypatch.setattr("wgfinn.fitting.learning.ensemble", lambda *_: some_members(1e30, 1e30))
     model = fit(RUNS, SPEC, folder=tmp_path)
     assert model.manifest.served == 0
     assert fit_summary(model, 40)[0] == "served: rate 1e+30, training loss not finite"

@@ -143,6 +143,11 @@ class Refined:
     steps_done: int
     ended_early: bool
 
+    @classmethod
+    def untouched(cls, fields: list[AbstractField], misfits: list[Misfit]) -> "Refined":
+        """Without this stage."""
+        return cls(fields, misfits, tuple(np.inf for _ in fields), 0, ended_early=False)
+
 
 def refine(
     fields: Sequence[AbstractField],

@@ -1,0 +1,210 @@
+"""One stage of a fit: members with their data and settings, their equations, all trained in one program."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from wgfinn._errors import InputError
+from wgfinn.data import Scales, Trajectories, cut, state_std
+from wgfinn.fitting.choices import choose_scales, item_length, resolve
+from wgfinn.fitting.spec import FitSpec
+from wgfinn.losses import (
+    AbstractEquations,
+    AttentionSpec,
+    ScatteredWeakEquations,
+    StrongEquations,
+    WeakEquations,
+    is_regular,
+    state_weights,
+)
+from wgfinn.models import NO_FUNCTIONS, AbstractField, KnownFunctions, Physics, build, know, require_consistency
+from wgfinn.training import (
+    AbstractOptimiser,
+    MemberSettings,
+    Observer,
+    OptimiserSpec,
+    Problem,
+    Structure,
+    TrainState,
+    graceful_interrupt,
+    initial_state,
+    load_checkpoint,
+    make_optimiser,
+    save_checkpoint,
+    stack,
+    take_apart,
+    train,
+)
+from wgfinn.verdict import Verdict
+
+_STATES_TO_TRY = 200
+
+
+@dataclass(frozen=True)
+class Member:
+    """One model to train: its data and those settings in which members of equal shape may differ."""
+
+    name: str
+    seed: int
+    trajectories: Trajectories
+    optimiser: OptimiserSpec
+    attention: AttentionSpec
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The members after a training: their best fields and how they fared."""
+
+    fields: AbstractField
+    losses: tuple[float, ...]
+    diverged_at: tuple[int | None, ...]
+    steps_done: int
+    misfits: tuple[float, ...] = ()
+    """Of each member on held-out runs, in noise levels; empty where that was not asked for."""
+    served: int | None = None
+    """The member chosen by its misfit (`refining.best_member`); None: that of lowest loss."""
+    verdict: Verdict | None = None
+
+
+def ensemble(trajectories: Trajectories, spec: FitSpec) -> list[Member]:
+    """The members that `spec` asks for: one data set, one seed each."""
+    seeds = range(spec.training.seed, spec.training.seed + spec.training.members)
+    return [Member(f"seed {seed}", seed, trajectories, spec.optimiser, spec.attention) for seed in seeds]
+
+
+def rescale(trajectories: Trajectories, scales: Scales) -> Trajectories:
+    """The same runs in the coordinates and the time of `scales`."""
+    return Trajectories.from_arrays(
+        [scales.forward(run.x) for run in trajectories.runs],
+        [run.t / scales.time for run in trajectories.runs],
+        names=trajectories.names,
+        run_names=[run.name for run in trajectories.runs],
+        sigma=[run.sigma / scales.scale for run in trajectories.runs if run.sigma is not None] or None,
+    )
+
+
+def make_equations(spec: FitSpec, trajectories: Trajectories) -> AbstractEquations:
+    """The residual function that `spec.method` names; below this line nobody asks which one it is."""
+    if spec.method == "strong":
+        return StrongEquations(trajectories, spec.training.dtype)
+    assert spec.test_functions is not None
+    width, dtype = spec.test_functions.width, spec.training.dtype
+    length = item_length(trajectories, width)
+    if is_regular(trajectories):
+        # Segments that together hold every window.
+        return WeakEquations(cut(trajectories, length, shared=width - 1), spec.test_functions, dtype)
+    return ScatteredWeakEquations(trajectories, spec.test_functions, dtype, length=length)
+
+
+def train_members(
+    members: Sequence[Member],
+    spec: FitSpec,
+    *,
+    functions: KnownFunctions = NO_FUNCTIONS,
+    observe: Observer | None = None,
+    checkpoint: Path | None = None,
+    checkpoint_seconds: float = 60.0,
+    resume: bool = False,
+    should_stop: Callable[[], bool] | None = None,
+) -> Trained:
+    """Train all members in one program. Members with data of their own must agree in every shape.
+
+    Ends early at Ctrl-C, or when the caller's `should_stop` says so.
+    """
+    spec = resolve(spec, members[0].trajectories)
+    dtype = spec.training.dtype
+    n_states = members[0].trajectories.n_states
+    own_data = any(m.trajectories is not members[0].trajectories for m in members)
+    physics = known_physics(members, spec, functions)
+    weights, structures = zip(*(_start(spec, n_states, m.seed, physics) for m in members), strict=True)
+    settings = [MemberSettings.create(m.seed, m.optimiser, m.attention, dtype) for m in members]
+    optimiser = make_optimiser(members[0].optimiser, structures[0].shapes)
+    states = stack([initial_state(w, s, n_states, optimiser) for w, s in zip(weights, settings, strict=True)])
+    problems = [
+        _problem(spec, m.trajectories, structures[0], optimiser) for m in (members if own_data else members[:1])
+    ]
+    problem = _stack_problems(problems) if own_data else problems[0]
+    seconds = 0.0
+    if resume:
+        assert checkpoint is not None
+        states, seconds = load_checkpoint(checkpoint, states)
+    with graceful_interrupt() if should_stop is None else nullcontext(should_stop) as stop:
+        states = train(
+            states,
+            stack(settings),
+            problem,
+            spec.training,
+            [m.name for m in members],
+            own_data=own_data,
+            observe=observe,
+            save=None if checkpoint is None else (lambda s, t: save_checkpoint(checkpoint, s, t)),
+            save_every=checkpoint_seconds,
+            seconds_before=seconds,
+            should_stop=stop,
+        )
+    return _trained(states, structures[0])
+
+
+def _start(spec: FitSpec, n_states: int, seed: int, physics: Physics) -> tuple[jax.Array, Structure]:
+    return take_apart(build(spec.model, n_states, key=jax.random.key(seed), physics=physics), spec.training.dtype)
+
+
+def known_physics(members: Sequence[Member], spec: FitSpec, functions: KnownFunctions = NO_FUNCTIONS) -> Physics:
+    """What is known of the field, in the coordinates of the training, which all members must share."""
+    scales = [choose_scales(spec, m.trajectories) for m in members]
+    physics = know(spec.model, members[0].trajectories.names, scales[0], functions)
+    if not physics.knows_nothing and any(s.to_dict() != scales[0].to_dict() for s in scales):
+        raise InputError(
+            "members with data of their own have coordinates of their own, but known physics holds in one: "
+            "fit them one by one, or with coordinates = 'physical'."
+        )
+    return physics
+
+
+def check_physics(physics: Physics, spec: FitSpec, trajectories: Trajectories) -> None:
+    """Known pieces are tried at states drawn from the data."""
+    if not physics.knows_nothing:
+        states = np.concatenate([run.x for run in trajectories.runs])
+        drawn = np.random.default_rng(0).permutation(len(states))[:_STATES_TO_TRY]
+        require_consistency(physics, trajectories.names, choose_scales(spec, trajectories), states[drawn])
+
+
+def _problem(spec: FitSpec, trajectories: Trajectories, structure: Structure, optimiser: AbstractOptimiser) -> Problem:
+    scales = choose_scales(spec, trajectories)
+    equations = make_equations(spec, rescale(trajectories, scales))
+    std = state_std(trajectories) / scales.scale
+    batch = spec.training.batch
+    assert batch != "auto"
+    return Problem(
+        equations=equations,
+        weights=jnp.asarray(state_weights(std, spec.weights), spec.training.dtype),
+        structure=structure,
+        batch=None if batch == "all" or batch >= equations.n_items else batch,
+        optimiser=optimiser,
+    )
+
+
+def _stack_problems(problems: list[Problem]) -> Problem:
+    shapes = [[leaf.shape for leaf in jax.tree.leaves(p)] for p in problems]
+    if any(s != shapes[0] for s in shapes):
+        raise InputError(
+            "members with data of their own train together only if their runs agree in number and length; "
+            "fit them one by one."
+        )
+    return stack(problems)
+
+
+def _trained(states: TrainState, structure: Structure) -> Trained:
+    losses = np.asarray(states.best_loss)
+    diverged = np.asarray(states.diverged_at)
+    return Trained(
+        fields=stack([structure.field(best) for best in states.best]),
+        losses=tuple(float(loss) for loss in losses),
+        diverged_at=tuple(int(d) if d >= 0 else None for d in diverged),
+        steps_done=int(states.step[0]),
+    )

@@ -1,0 +1,191 @@
+"""The default method: the weak form from several starts, refinement of the best, a judgement on runs held out."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from wgfinn._types import Field
+from wgfinn.data import Trajectories
+from wgfinn.fitting.choices import choose_scales, hold_out, noise_levels
+from wgfinn.fitting.folder import refinement_checkpoint
+from wgfinn.fitting.members import Member, Trained, ensemble, make_equations, rescale, train_members
+from wgfinn.fitting.spec import FitSpec
+from wgfinn.models import AbstractField, KnownFunctions
+from wgfinn.refining import Misfit, Refined, best_member, coverage, misfits, refine
+from wgfinn.training import Observer, Record, graceful_interrupt, member, stack
+from wgfinn.verdict import judge
+
+_NOISE_DRAWS = 4
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """The starts that go on: their fields, how far these miss the runs held out, and how the weak stage left them."""
+
+    members: list[Member]
+    fields: list[AbstractField]
+    misfits: list[Misfit]
+    losses: tuple[float, ...]
+    diverged_at: tuple[int | None, ...]
+
+
+def train_staged(
+    trajectories: Trajectories, spec: FitSpec, **options: Any
+) -> tuple[Trajectories, list[Member], Trained]:
+    """All stages; also the runs that were learnt from and the members that were chosen."""
+    with graceful_interrupt() as should_stop:
+        return _stages(trajectories, spec, should_stop=should_stop, **options)
+
+
+def _stages(
+    trajectories: Trajectories,
+    spec: FitSpec,
+    *,
+    functions: KnownFunctions,
+    observe: Observer | None,
+    checkpoint: Path | None,
+    checkpoint_seconds: float,
+    resume: bool,
+    should_stop: Callable[[], bool],
+) -> tuple[Trajectories, list[Member], Trained]:
+    train_runs, judged = hold_out(trajectories, spec.refine.held_out)
+    scales = choose_scales(spec, train_runs)
+    noise = noise_levels(trajectories) / scales.scale
+    scaled_judged = rescale(judged or train_runs, scales)
+    clock = _Clock(spec, observe)
+    weak_stage = _weak_stage(spec)
+    begun = ensemble(train_runs, weak_stage)
+    started = train_members(
+        begun,
+        weak_stage,
+        functions=functions,
+        observe=clock.in_weak_stage,
+        checkpoint=checkpoint,
+        checkpoint_seconds=checkpoint_seconds,
+        resume=resume,
+        should_stop=should_stop,
+    )
+    chosen = _choose(begun, started, scaled_judged, noise, spec.training.members)
+    refined = Refined.untouched(chosen.fields, chosen.misfits)
+    if started.steps_done >= spec.training.steps and spec.refine.steps > 0 and not should_stop():
+        refined = refine(
+            chosen.fields,
+            chosen.misfits,
+            rescale(train_runs, scales),
+            scaled_judged,
+            noise,
+            spec.refine,
+            spec.training,
+            seeds=[m.seed for m in chosen.members],
+            names=[m.name for m in chosen.members],
+            observe=clock.in_refinement,
+            checkpoint=None if checkpoint is None else refinement_checkpoint(checkpoint),
+            checkpoint_seconds=checkpoint_seconds,
+            should_stop=should_stop,
+        )
+    steps_done = started.steps_done + refined.steps_done
+    served = best_member(refined.misfits, refined.losses, scaled_judged)
+    verdict = judge(
+        refined.misfits[served],
+        scaled_judged,
+        noise,
+        held_out=judged is not None,
+        chi_square=weak_chi_square(spec, refined.fields[served], scaled_judged, noise),
+        coverage=coverage(refined.misfits, scaled_judged, noise),
+        ended_at=steps_done if refined.ended_early else None,
+    )
+    trained = Trained(
+        fields=stack(refined.fields),
+        losses=chosen.losses,
+        diverged_at=chosen.diverged_at,
+        steps_done=steps_done,
+        misfits=tuple(m.mean for m in refined.misfits),
+        served=served,
+        verdict=verdict,
+    )
+    return train_runs, chosen.members, trained
+
+
+def _weak_stage(spec: FitSpec) -> FitSpec:
+    """The settings of the first stage: every start is a member."""
+    starts = max(spec.training.starts, spec.training.members)
+    return spec.model_copy(update={"method": "weak", "training": spec.training.model_copy(update={"members": starts})})
+
+
+def _choose(
+    begun: Sequence[Member], started: Trained, judged: Trajectories, noise: Float64[np.ndarray, " state"], count: int
+) -> _Chosen:
+    """The `count` starts of least misfit: near its floor the weak loss no longer tells good fields from bad ones, but
+    their trajectories do."""
+    candidates = [member(started.fields, i) for i in range(len(begun))]
+    found = misfits(candidates, judged, noise)
+    best = [int(i) for i in np.argsort([m.mean for m in found], kind="stable")[:count]]
+    return _Chosen(
+        members=[begun[i] for i in best],
+        fields=[candidates[i] for i in best],
+        misfits=[found[i] for i in best],
+        losses=tuple(started.losses[i] for i in best),
+        diverged_at=tuple(started.diverged_at[i] for i in best),
+    )
+
+
+class _Clock:
+    """Records of both stages told as one training: steps and seconds go on from the first to the second."""
+
+    def __init__(self, spec: FitSpec, observe: Observer | None):
+        self._spec, self._observe, self._seconds = spec, observe, 0.0
+
+    def in_weak_stage(self, record: Record) -> None:
+        self._seconds = record.seconds
+        self._tell(replace(record, steps=self._spec.total_steps))
+
+    def in_refinement(self, record: Record) -> None:
+        self._tell(
+            replace(
+                record,
+                step=record.step + self._spec.training.steps,
+                steps=self._spec.total_steps,
+                seconds=self._seconds + record.seconds,
+                stage="refine",
+            )
+        )
+
+    def _tell(self, record: Record) -> None:
+        if self._observe is not None:
+            self._observe(record)
+
+
+def weak_chi_square(
+    spec: FitSpec, field: Field, runs: Trajectories, noise: Float64[np.ndarray, " state"]
+) -> Float64[np.ndarray, " state"]:
+    r"""Weak residuals against what noise makes of them, by state: $\sum r^2 / \sum \delta r^2$.
+
+    $\delta r$ is the change of the residuals by fresh noise on top of that in the data, inside the field too, so that
+    the errors in its argument count as what they are. `runs` and `noise` in the coordinates of the field.
+    """
+
+    def residual(runs: Trajectories) -> Float64[np.ndarray, "state equation"]:
+        equations = make_equations(spec, runs)
+        values = np.asarray(equations.residual(field), np.float64)
+        mask = equations.mask()
+        values = values if mask is None else values * np.asarray(mask)
+        return values.reshape(len(values), -1)
+
+    rng = np.random.default_rng(0)
+    here = residual(runs)
+    changes = [residual(_with_more_noise(runs, noise, rng)) - here for _ in range(_NOISE_DRAWS)]
+    return (here**2).sum(axis=1) / np.mean([(c**2).sum(axis=1) for c in changes], axis=0)
+
+
+def _with_more_noise(
+    runs: Trajectories, noise: Float64[np.ndarray, " state"], rng: np.random.Generator
+) -> Trajectories:
+    return Trajectories.from_arrays(
+        [run.x + (noise if run.sigma is None else run.sigma) * rng.standard_normal(run.x.shape) for run in runs.runs],
+        [run.t for run in runs.runs],
+        names=runs.names,
+    )
