@@ -362,7 +362,7 @@ def test_bad_settings_without_a_file(tmp_path):
 def test_an_option_given_wins():
     assert make_spec({"method": "weak"}, method="strong").method == "strong"
     assert make_spec({"method": "strong"}).method == "strong"
-    assert make_spec(None).training.members == 2
+    assert make_spec(None).training.members == 3
 
 
 def test_trajectories_and_arrays_are_public():
