@@ -1,6 +1,6 @@
 """The point of the method, as statistics over seeds: under noise the weak form beats the strong form.
 
-Margins: `make demo` (seed 0, 10 % noise) has factors of 69 for the damped oscillator and 2.8 for the gas containers
+Margins: `make demo` (seed 0, 10 % noise) has factors of 51 for the damped oscillator and 2.2 for the gas containers
 between the medians, an earlier version with tanh and AdamW on seed 20 had 9.4 and 18 for the damped oscillator at 5 %
 and 10 %. About half of the smallest is asked for.
 """

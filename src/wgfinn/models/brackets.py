@@ -136,7 +136,9 @@ class PoissonBracket(AbstractBracket):
 
     def matrix(self, x: State, annihilated: State) -> Matrix:
         rows = annihilator(self.generators, annihilated)
-        return rows.T @ _skew_matrix(self._upper(x), len(rows)) @ rows
+        matrix = rows.T @ _skew_matrix(self._upper(x), len(rows)) @ rows
+        # Skew to the last bit: where large factors cancel, what the products round off is no longer small beside it.
+        return (matrix - matrix.T) / 2
 
     def _upper(self, x: States) -> Float[Array, "pair *batch"]:
         """The entries of B - Bᵀ above the diagonal, row by row: linear in B, so the last layer gives them directly."""
