@@ -20,8 +20,29 @@ def test_the_spec_names_the_optimiser():
 
 def test_vectors_and_long_sides_have_no_axes():
     state = Soap(((3,), (2, 4), (5, 200), ())).init(jnp.zeros(3 + 8 + 1000 + 1), numbers())
-    sizes = [tuple(None if side is None else side.shape[0] for side in pair) for pair in state.axes]
+    sizes = [tuple(None if side is None else side.shape[-1] for side in pair) for pair in state.axes]
     assert sizes == [(None, None), (2, 4), (5, None), (None, None)]
+
+
+def test_matrices_of_one_shape_in_a_stack_step_as_they_would_alone():
+    shapes = ((2, 3), (4,), (2, 3), (3, 2))
+    sizes = [6, 4, 6, 6]
+    rng = np.random.default_rng(2)
+    settings = numbers(rate=0.1)
+    together, alone = Soap(shapes), [Soap((shape,)) for shape in shapes]
+    weights = jnp.zeros(sum(sizes))
+    parts = [jnp.zeros(n) for n in sizes]
+    state = together.init(weights, settings)
+    assert [None if left is None else len(left) for left, _ in state.axes] == [2, None, 1]
+    states = [soap.init(p, settings) for soap, p in zip(alone, parts, strict=True)]
+    for k in range(5):
+        gradient = rng.normal(size=sum(sizes))
+        weights, state = together.update(jnp.asarray(gradient), state, weights, settings, jnp.asarray(k), True)
+        for i, piece in enumerate(np.split(gradient, np.cumsum(sizes)[:-1])):
+            parts[i], states[i] = alone[i].update(
+                jnp.asarray(piece), states[i], parts[i], settings, jnp.asarray(k), True
+            )
+    np.testing.assert_allclose(weights, np.concatenate(parts), rtol=1e-10)
 
 
 def test_a_vector_takes_steps_of_adam():
@@ -51,7 +72,7 @@ def test_axes_stay_orthonormal_and_find_those_of_the_gradients():
         scales = np.diag([4.0, 2.0, 1.0]) @ np.eye(3, 4) * rng.choice([-1.0, 1.0])
         gradient = jnp.asarray((left @ scales @ right.T).ravel())
         weights, state = soap.update(gradient, state, weights, settings, jnp.asarray(k), True)
-    found_left, found_right = (np.asarray(a) for a in state.axes[0])
+    found_left, found_right = (np.asarray(a[0]) for a in state.axes[0])
     np.testing.assert_allclose(found_left.T @ found_left, np.eye(3), atol=1e-12)
     np.testing.assert_allclose(found_right.T @ found_right, np.eye(4), atol=1e-12)
     np.testing.assert_allclose(np.abs(found_left.T @ left), np.eye(3), atol=1e-6)
@@ -63,7 +84,7 @@ def test_axes_rest_unless_it_is_time():
     weights = jnp.ones(4)
     _, state = soap.update(jnp.arange(4.0), soap.init(weights, settings), weights, settings, jnp.asarray(0), False)
     for side in state.axes[0]:
-        np.testing.assert_array_equal(side, np.eye(2))
+        np.testing.assert_array_equal(side[0], np.eye(2))
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -20,6 +20,7 @@ from jaxtyping import Float64
 from wgfinn._types import Array, Field, Float, States
 from wgfinn.data import Run, Trajectories, cut
 from wgfinn.integrate import looped_step
+from wgfinn.losses import onchip
 from wgfinn.losses.residuals import AbstractEquations, Items
 from wgfinn.models import AbstractField
 
@@ -29,6 +30,8 @@ _LONGEST_STEP = 1.5
 _SMOOTHED_OVER = 7
 # Starts are counted in this many noise levels: their steps are then larger than those of the weights.
 _START_UNIT = 30.0
+# How far beside a run, in noise levels, the runs start that tell its slopes.
+_PROBE = 2.0**-6
 
 
 class FieldAndStarts(eqx.Module):
@@ -90,19 +93,27 @@ def make_shots(
     return Shots(*(jnp.asarray(a, dtype) for a in (measured, weight, steps, first, noise[:, None, None], joined)))
 
 
-def shoot(field: Field, first: Float[Array, "state *batch"], steps: Float[Array, "step *batch"]):
-    """The states at all times of all windows, `(time, state, *batch)`: one step of the scheme per sample."""
-    shape = first.shape
+def shoot(
+    field: Field, first: Float[Array, "state *batch"], steps: Float[Array, "step *batch"]
+) -> Float[Array, "time state *batch"]:
+    """The states at all times of all windows: one step of the scheme per sample."""
+    start, durations = first.reshape(len(first), -1), steps.reshape(len(steps), -1)
+    on_chip = onchip.serves(field)
+    later = onchip.shoot(field, start, durations) if on_chip else _step_by_step(field, start, durations)
+    return jnp.concatenate([first[None], later.reshape(-1, *first.shape)])
 
+
+def _step_by_step(
+    field: Field, first: Float[Array, "state window"], steps: Float[Array, "step window"]
+) -> Float[Array, "step state window"]:
     # The way back computes the networks' inner values again, which is faster than to keep them all in memory.
     recomputed = jax.checkpoint(lambda y: field(y), prevent_cse=False)
 
     def advance(x: Array, dt: Array) -> tuple[Array, Array]:
-        x = looped_step(recomputed, x, dt)
+        x = looped_step(recomputed, x, dt[None])
         return x, x
 
-    _, later = jax.lax.scan(advance, first.reshape(shape[0], -1), steps.reshape(len(steps), 1, -1))
-    return jnp.concatenate([first[None], later.reshape(-1, *shape)])
+    return jax.lax.scan(advance, first, steps)[1]
 
 
 class ShootingEquations(AbstractEquations):
@@ -153,42 +164,42 @@ def run_misfits(
     about 1 for a perfect field, whatever the noise; NaN where a run never measured a state. Also the predictions x.
     `shots` hold whole runs.
 
-    Levenberg-Marquardt on each initial state alone; the field stays as it is.
+    Levenberg-Marquardt on each initial state alone, with slopes from runs that start beside it; the field stays as it
+    is.
     """
-    steps, measured, weight = shots.steps[..., 0], shots.measured[..., 0], shots.weight[..., 0]
-    noise, d = shots.noise[..., 0], len(shots.first)
+    measured, weight, noise = shots.measured[..., 0], shots.weight[..., 0], shots.noise[..., 0]
+    d = len(noise)
+    # The run itself, and one beside it for each state.
+    beside = _PROBE * noise[..., None] * jnp.eye(d, d + 1, 1, dtype=noise.dtype)[:, None]
+    steps = jnp.broadcast_to(shots.steps, (*shots.steps.shape[:2], d + 1))
 
-    def residual(first: Array) -> Array:
-        return (shoot(field, first, steps) - measured) * weight
-
-    directions = jnp.broadcast_to(jnp.diag(noise[:, 0])[:, :, None], (d, *shots.first.shape[:2]))
-
-    def cost(first: Array) -> Array:
-        value = (residual(first) ** 2).sum(axis=(0, 1))
-        return jnp.where(jnp.isfinite(value), value, jnp.inf)
+    def bundle(first: Array) -> tuple[Array, Array]:
+        x = shoot(field, first[..., None] + beside, steps)
+        cost = (((x[..., 0] - measured) * weight) ** 2).sum(axis=(0, 1))
+        return x, jnp.where(jnp.isfinite(cost), cost, jnp.inf)
 
     def improve(_, state):
-        first, damping, best = state
-        missed = residual(first)
-        slopes = jax.vmap(lambda along: jax.jvp(residual, (first,), (along,))[1])(directions)
-        normal = jnp.einsum("itsr,jtsr->rij", slopes, slopes)
-        force = jnp.einsum("itsr,tsr->ri", slopes, missed)
+        first, damping, x, best = state
+        missed = (x[..., 0] - measured) * weight
+        slopes = (x[..., 1:] - x[..., :1]) / _PROBE * weight[..., None]
+        normal = jnp.einsum("tsri,tsrj->rij", slopes, slopes)
+        force = jnp.einsum("tsri,tsr->ri", slopes, missed)
         scale = 1 + jnp.einsum("rii->ri", normal)
         damped = normal + (damping[:, None] * scale)[:, :, None] * jnp.eye(d, dtype=first.dtype)[None]
         trial = first - noise * jnp.linalg.solve(damped, force[..., None])[..., 0].T
         trial = jnp.where(jnp.isfinite(trial), trial, first)
-        after = cost(trial)
+        there, after = bundle(trial)
         better = after < best
         return (
             jnp.where(better, trial, first),
             jnp.where(better, damping / 4, damping * 8),
+            jnp.where(better[:, None], there, x),
             jnp.where(better, after, best),
         )
 
     first = shots.first[..., 0]
-    start = (first, jnp.full(first.shape[1], 1e-2, first.dtype), cost(first))
-    first = jax.lax.fori_loop(0, iterations, improve, start)[0]
-    predicted = shoot(field, first, steps)
+    start = (first, jnp.full(first.shape[1], 1e-2, first.dtype), *bundle(first))
+    predicted = jax.lax.fori_loop(0, iterations, improve, start)[2][..., 0]
     squares = (((predicted - measured) * weight) ** 2).sum(axis=0) / (weight > 0).sum(axis=0)
     return jnp.where(jnp.isinf(squares), jnp.inf, squares), predicted
 

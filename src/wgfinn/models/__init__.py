@@ -15,13 +15,14 @@ from wgfinn.models.known import (
     ScaledBracket,
     ScaledPotential,
 )
-from wgfinn.models.mlp import MLP, Activation
+from wgfinn.models.mlp import ACTIVATIONS, MLP, Activation
 from wgfinn.models.physics import NO_FUNCTIONS, KnownFunctions, know, read_known, require_consistency
 from wgfinn.models.potentials import AbstractPotential, AffinePotential, NeuralPotential
 from wgfinn.models.spec import ModelSpec, build
 from wgfinn.models.weights import named_arrays, with_named_arrays
 
 __all__ = [
+    "ACTIVATIONS",
     "MLP",
     "NO_FUNCTIONS",
     "AbstractBracket",

@@ -42,7 +42,7 @@ squareplus.defjvp(lambda at, along: (squareplus(*at), _squareplus_slope(*at) * a
 _squareplus_slope.defjvp(lambda at, along: (_squareplus_slope(*at), 2 * jax.lax.rsqrt(at[0] ** 2 + 4) ** 3 * along[0]))
 
 
-_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "tanh": jnp.tanh,
     "softplus": jax.nn.softplus,
     "squareplus": squareplus,
@@ -78,7 +78,7 @@ class MLP(eqx.Module):
 
     def __call__(self, x: Float[Array, "inputs *batch"]) -> Float[Array, "outputs *batch"]:
         *hidden, last = zip(self.weights, self.biases, strict=True)
-        activate = _ACTIVATIONS[self.activation]
+        activate = ACTIVATIONS[self.activation]
         for weight, bias in hidden:
             x = activate(_affine(weight, bias, x))
         return _affine(*last, x)

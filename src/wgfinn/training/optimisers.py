@@ -18,8 +18,8 @@ from wgfinn.training.spec import OptimiserSpec
 from wgfinn.training.state import MemberSettings
 
 Vector = Float[Array, " weight"]
-Block = Float[Array, "_ _"]
-Basis = Float[Array, "_ _"] | None
+Blocks = Float[Array, "_ _ _"]
+Basis = Float[Array, "_ _ _"] | None
 
 REFRESH_EVERY = 10
 """Steps from one renewal of SOAP's axes to the next."""
@@ -75,8 +75,8 @@ class AdamW(AbstractOptimiser):
 
 
 class SoapState(NamedTuple):
-    """Moving means of the gradient and of its square along the axes, and for each side of each block the moving
-    second moment and its axes."""
+    """Moving means of the gradient and of its square along the axes, and for each side of each stack of blocks the
+    moving second moments and their axes."""
 
     mean: Vector
     square: Vector
@@ -91,19 +91,25 @@ class Soap(AbstractOptimiser):
     For a weight matrix with gradient $G$, moving means of $G G^\top$ and $G^\top G$ give axes $U$, $V$; Adam runs on
     $U^\top G V$ and its step is turned back. The axes are renewed every few steps by one step of subspace iteration.
     `shapes` are those of the arrays in the vector of weights; vectors, and sides too long for a basis, keep theirs.
+    Matrices of one shape are worked on together, as a stack of blocks.
     """
 
     shapes: tuple[tuple[int, ...], ...]
 
     def init(self, weights: Vector, settings: MemberSettings) -> SoapState:
-        moments = tuple(_for_sides(b, lambda n: jnp.zeros((n, n), weights.dtype)) for b in self._blocks(weights))
-        axes = tuple(_for_sides(b, lambda n: jnp.eye(n, dtype=weights.dtype)) for b in self._blocks(weights))
-        return SoapState(jnp.zeros_like(weights), jnp.zeros_like(weights), moments, axes)
+        def for_sides(make) -> tuple[tuple[Basis, Basis], ...]:
+            return tuple(_for_sides(b, make) for b in self._blocks(weights))
+
+        def unit(count: int, n: int) -> Array:
+            return jnp.tile(jnp.eye(n, dtype=weights.dtype)[None], (count, 1, 1))
+
+        zeros = for_sides(lambda count, n: jnp.zeros((count, n, n), weights.dtype))
+        return SoapState(jnp.zeros_like(weights), jnp.zeros_like(weights), zeros, for_sides(unit))
 
     def update(self, gradient, state, weights, settings, step, refresh):
         gradients = self._blocks(gradient)
         moments = tuple(
-            (_mix(left, lambda b=b: _product(b, b.T)), _mix(right, lambda b=b: _product(b.T, b)))
+            (_mix(left, lambda b=b: _product(b, b.mT)), _mix(right, lambda b=b: _product(b.mT, b)))
             for b, (left, right) in zip(gradients, state.moments, strict=True)
         )
         square, axes = jax.lax.cond(
@@ -125,27 +131,35 @@ class Soap(AbstractOptimiser):
     def _renewed(self, square: Vector, moments, axes):
         """New axes, and the squares in their order."""
         squares, renewed = [], []
-        for block, sides, old in zip(self._blocks(square), moments, axes, strict=True):
+        for blocks, sides, old in zip(self._blocks(square), moments, axes, strict=True):
             left, rows = _renew(sides[0], old[0])
             right, columns = _renew(sides[1], old[1])
-            block = block if rows is None else block[rows]
-            squares.append(block if columns is None else block[:, columns])
+            blocks = blocks if rows is None else jnp.take_along_axis(blocks, rows[:, :, None], 1)
+            squares.append(blocks if columns is None else jnp.take_along_axis(blocks, columns[:, None, :], 2))
             renewed.append((left, right))
         return self._vector(squares), tuple(renewed)
 
-    def _blocks(self, vector: Vector) -> list[Block]:
+    def _alike(self) -> list[list[int]]:
+        """The places of the arrays, those of one shape together."""
+        return [[i for i, s in enumerate(self.shapes) if s == shape] for shape in dict.fromkeys(self.shapes)]
+
+    def _blocks(self, vector: Vector) -> list[Blocks]:
         pieces = jax.lax.split(vector, [math.prod(shape) for shape in self.shapes])
-        return [p.reshape(s[0] if s else 1, -1) for p, s in zip(pieces, self.shapes, strict=True)]
+        rows = [shape[0] if shape else 1 for shape in self.shapes]
+        return [jnp.stack([pieces[i].reshape(rows[i], -1) for i in places]) for places in self._alike()]
 
-    def _vector(self, blocks: list[Block]) -> Vector:
-        return jnp.concatenate([block.ravel() for block in blocks])
+    def _vector(self, blocks: list[Blocks]) -> Vector:
+        order = [i for places in self._alike() for i in places]
+        pieces = [block.ravel() for stacked in blocks for block in stacked]
+        return jnp.concatenate([pieces[order.index(i)] for i in range(len(order))])
 
 
-def _for_sides(block: Block, make) -> tuple[Basis, Basis]:
-    """What a block needs for its rows and its columns; nothing for a vector or a long side."""
-    if 1 in block.shape:
+def _for_sides(blocks: Blocks, make) -> tuple[Basis, Basis]:
+    """What blocks need for their rows and their columns; nothing for vectors or a long side."""
+    count, *sides = blocks.shape
+    if 1 in sides:
         return None, None
-    left, right = (make(n) if n <= _LARGEST_SIDE else None for n in block.shape)
+    left, right = (make(count, n) if n <= _LARGEST_SIDE else None for n in sides)
     return left, right
 
 
@@ -156,24 +170,24 @@ def _mix(moment: Basis, new) -> Basis:
 def _renew(moment: Basis, axes: Basis) -> tuple[Basis, Array | None]:
     if moment is None or axes is None:
         return None, None
-    strength = jnp.sum(axes * _product(moment, axes), axis=0)
-    order = jnp.argsort(-strength)
-    return jnp.linalg.qr(_product(moment, axes[:, order]))[0], order
+    strength = jnp.sum(axes * _product(moment, axes), axis=1)
+    order = jnp.argsort(-strength, axis=1)
+    return jnp.linalg.qr(_product(moment, jnp.take_along_axis(axes, order[:, None, :], 2)))[0], order
 
 
-def _turn(block: Block, axes: tuple[Basis, Basis]) -> Block:
+def _turn(blocks: Blocks, axes: tuple[Basis, Basis]) -> Blocks:
     left, right = axes
-    block = block if left is None else _product(left.T, block)
-    return block if right is None else _product(block, right)
+    blocks = blocks if left is None else _product(left.mT, blocks)
+    return blocks if right is None else _product(blocks, right)
 
 
-def _turn_back(block: Block, axes: tuple[Basis, Basis]) -> Block:
+def _turn_back(blocks: Blocks, axes: tuple[Basis, Basis]) -> Blocks:
     left, right = axes
-    block = block if left is None else _product(left, block)
-    return block if right is None else _product(block, right.T)
+    blocks = blocks if left is None else _product(left, blocks)
+    return blocks if right is None else _product(blocks, right.mT)
 
 
-def _product(a: Block, b: Block) -> Block:
+def _product(a: Blocks, b: Blocks) -> Blocks:
     # Full precision: axes rounded by an accelerator are no longer orthogonal.
     return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 
