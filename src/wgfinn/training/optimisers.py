@@ -172,7 +172,15 @@ def _renew(moment: Basis, axes: Basis) -> tuple[Basis, Array | None]:
         return None, None
     strength = jnp.sum(axes * _product(moment, axes), axis=1)
     order = jnp.argsort(-strength, axis=1)
-    return jnp.linalg.qr(_product(moment, jnp.take_along_axis(axes, order[:, None, :], 2)))[0], order
+    return _orthonormal(_product(moment, jnp.take_along_axis(axes, order[:, None, :], 2))), order
+
+
+def _orthonormal(blocks: Blocks) -> Blocks:
+    if jax.default_backend() != "cpu":
+        return jnp.linalg.qr(blocks)[0]
+    # One by one: a batch is shared among the threads of the pool, and where several members' batches wait for each
+    # other there, nobody is left to work (seen with jaxlib 0.10.2).
+    return jnp.stack([jnp.linalg.qr(block)[0] for block in blocks])
 
 
 def _turn(blocks: Blocks, axes: tuple[Basis, Basis]) -> Blocks:
