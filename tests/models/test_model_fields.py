@@ -15,6 +15,7 @@ from wgfinn._spec import parse
 from wgfinn.models import (
     MLP,
     AffinePotential,
+    FrictionBracket,
     ModelSpec,
     NeuralPotential,
     PoissonBracket,
@@ -264,3 +265,14 @@ def test_no_matrix_per_state_is_formed(entropy, differentiated):
 def test_refused_settings(settings, message):
     with pytest.raises(InputError, match=message):
         parse(ModelSpec, settings)
+
+
+@pytest.mark.parametrize("kind", [PoissonBracket, FrictionBracket])
+def test_brackets_start_nearly_constant_unless_they_are_the_papers(kind):
+    def variation(initialisation):
+        bracket = kind(3, rows=3, layers=3, width=32, initialisation=initialisation, key=jax.random.key(0))
+        values = bracket.core(jax.random.normal(jax.random.key(1), (3, 500)))
+        return float(values.std(axis=1).mean() / jnp.sqrt((values.mean(axis=1) ** 2).mean()))
+
+    assert variation("unit") < 0.2
+    assert variation("paper") > 1

@@ -26,6 +26,8 @@ _LARGEST_UNROLLED = 16
 # Scale of the normal draws for the skew matrices: GFINN's code uses 0.1 (spec, section 5);
 # 0.7 gives a field of order one in standardised coordinates.
 _GENERATOR_SCALE: dict[str, float] = {"paper": 0.1, "unit": 0.7}
+# What varies with the state in a core before training, as a part of what usual weights would give.
+_VARYING_PART = 0.1
 
 
 def annihilator(
@@ -80,7 +82,18 @@ def _parts(
         activation=activation,
         key=for_core,
     )
-    return generators, core
+    return generators, core if initialisation == "paper" else _nearly_constant(core, jax.random.fold_in(key, 2))
+
+
+def _nearly_constant(core: MLP, key: PRNGKeyArray) -> MLP:
+    """A network that starts as a random constant with a small part that varies.
+
+    Energy and entropy can take over much of what brackets may say, and the other way round. Brackets that vary no more
+    than the data ask for leave it to the potentials, which then hold beyond the data.
+    """
+    last = lambda mlp: (mlp.weights[-1], mlp.biases[-1])  # noqa: E731
+    weight, bias = last(core)
+    return eqx.tree_at(last, core, (_VARYING_PART * weight, jax.random.normal(key, bias.shape, bias.dtype)))
 
 
 def times(matrix: Float[Array, "a b ..."], vector: Float[Array, "b ..."]) -> Float[Array, "a ..."]:
