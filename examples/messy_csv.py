@@ -115,6 +115,8 @@ def main() -> None:
     options = parser.parse_args()
 
     out: Path = options.out
+    if (out / "run").exists():
+        parser.error(f"{out} holds a run already; give another folder")
     out.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(7)
     data, settings, clean, run = out / "arm.csv", out / "settings.toml", out / "clean.csv", out / "run"
@@ -130,6 +132,7 @@ def main() -> None:
     wgfinn("inspect", data, "--ignore", "remark", "--figure", out / "arm.png")
     wgfinn("fit", data, "--config", settings, "--out", run)
     wgfinn("report", run)
+    wgfinn("evaluate", run, clean)
     wgfinn("simulate", run, "--initial", clean, "--out", out / "predicted.csv")
     compare(pd.read_csv(out / "predicted.csv"), truth)
 

@@ -33,7 +33,7 @@ def test_messy_csv(tmp_path, monkeypatch, capsys):
     names = runpy.run_path(str(EXAMPLES / "messy_csv.py"), run_name="__main__")
     shown = capsys.readouterr().out
     assert (tmp_path / "run" / "report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
-    for command in ("inspect", "fit", "report", "simulate"):
+    for command in ("inspect", "fit", "report", "evaluate", "simulate"):
         assert f"$ wgfinn {command} " in shown
     assert "against the truth" in shown
     data, clean = pd.read_csv(tmp_path / "arm.csv"), pd.read_csv(tmp_path / "clean.csv")
@@ -43,6 +43,9 @@ def test_messy_csv(tmp_path, monkeypatch, capsys):
     assert data[states[1]].std() > 1e4 * data[states[0]].std()
     assert len(data.groupby("experiment").size()) == 24
     _conserves_energy(names, clean)
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(EXAMPLES / "messy_csv.py"), run_name="__main__")
+    assert "holds a run already; give another folder" in capsys.readouterr().err
 
 
 def _conserves_energy(names, clean):

@@ -4,6 +4,7 @@ import json
 import math
 import signal
 import tomllib
+from dataclasses import replace
 
 import jax
 import numpy as np
@@ -355,6 +356,16 @@ def test_a_lost_member_is_named_and_never_served(monkeypatch, tmp_path, lost):
     assert len(told) == 2
     last = records(tmp_path)[-1]["members"][lost]
     assert (last["loss"], last["diverged_at"]) == (None, 5)  # and the line was JSON, without NaN
+
+
+def test_members_that_were_judged_are_told_by_their_misfit():
+    model = fit(RUNS, SPEC)
+    members = zip(model.manifest.members, (1.16, 1e3), strict=True)
+    told = [member.model_copy(update={"misfit": misfit}) for member, misfit in members]
+    judged = replace(model, manifest=model.manifest.model_copy(update={"members": tuple(told), "served": 0}))
+    assert fit_summary(judged, 40)[0] == f"served: {told[0].name}, misfit 1.16 (others: {told[1].name} lost)"
+    assert judged.sound_members == (0,)
+    assert model.sound_members == (0, 1)
 
 
 def test_all_members_lost(monkeypatch, tmp_path):

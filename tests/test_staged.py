@@ -115,8 +115,9 @@ def test_refinement_ends_where_nothing_is_gained(patience, tmp_path):
     spec = parse(FitSpec, {**SETTINGS, "refine": refine})
     ended = 20 + 10 * patience
     assert fit(RUNS, spec, folder=tmp_path).manifest.steps_done == ended
-    lines = json.loads((tmp_path / VERDICT_FILE).read_text())["lines"]
-    assert any(f"ended at step {ended}" in line for line in lines)
+    verdict = json.loads((tmp_path / VERDICT_FILE).read_text())
+    assert any(f"ended at step {ended} by itself" in line for line in verdict["lines"])
+    assert verdict["ended_at"] == ended
     assert fit(RUNS, spec, folder=tmp_path, resume=True).manifest.steps_done == ended
 
 
@@ -205,6 +206,7 @@ def test_a_lost_run_counts_but_does_not_drown_the_others():
     [
         ([1.0, 1.1, 0.9], "good", "to within the noise"),
         ([1.4, 1.5, 1.6], "fair", "not to within the noise"),
+        ([1.4, 1.5, 1.6], "fair", "try more runs"),
         ([30.0, 40.0, 50.0], "poor", "try more starts"),
         ([1.0, 1.0, np.inf], "good", "run 2; more runs that start like these would help"),
     ],
@@ -222,6 +224,15 @@ def test_a_verdict_names_weak_states_and_what_it_rests_on():
     assert "the 3 training runs" in verdict.headline
     assert any("weakest state: p" in line for line in verdict.lines)
     assert any("nothing was held out" in line for line in verdict.lines)
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(1, "one run is little to judge by"), (3, "3 runs are little to judge by"), (4, None)]
+)
+def test_a_verdict_says_that_few_runs_are_little_to_judge_by(count, words):
+    verdict = judge(Misfit(np.ones(count), np.ones(3)), some_runs(count), np.full(3, 0.01), held_out=True)
+    found = [line for line in verdict.lines if "little to judge by" in line]
+    assert (words is None and not found) or (words is not None and found[0].startswith(words))
 
 
 def turning_runs(n_runs=20, n_times=121, noise=0.05):

@@ -42,6 +42,7 @@ from wgfinn.models import (
 from wgfinn.training import member, stack
 
 FORMAT = 1
+_MANY_TIMES = 10.0
 
 
 class MemberManifest(Spec):
@@ -133,8 +134,11 @@ class Model:
 
     @property
     def sound_members(self) -> tuple[int, ...]:
-        """The members whose training gave a finite loss: those an ensemble consists of."""
-        return tuple(i for i, member in enumerate(self.manifest.members) if member.loss is not None)
+        """The members an ensemble consists of: whose training gave a finite loss, and who do not miss the runs held out
+        by many times as much as the best one. Others tell nothing of how uncertain that one is."""
+        members = self.manifest.members
+        most = _MANY_TIMES * min((m.misfit for m in members if m.misfit is not None), default=math.inf)
+        return tuple(i for i, m in enumerate(members) if m.loss is not None and (m.misfit is None or m.misfit <= most))
 
     def simulate_members(self, x0: np.ndarray, t: np.ndarray, *, integrator: str = "rk23") -> np.ndarray:
         """Trajectories of every sound member, `(member, traj, time, state)`, as from `simulate`."""

@@ -21,6 +21,8 @@ _GOOD, _FAIR = 1.15, 2.0
 _PART = 0.2
 _STRAY = 2.0
 _WEAK_STATE = 1.3
+# Held-out runs that say little of others.
+_FEW = 3
 
 
 @dataclass(frozen=True)
@@ -30,9 +32,11 @@ class Verdict:
     level: Level
     headline: str
     lines: tuple[str, ...]
+    ended_at: int | None = None
+    """The step at which the training ended by itself, before its time."""
 
     def to_dict(self) -> dict[str, Any]:
-        return {"level": self.level, "headline": self.headline, "lines": list(self.lines)}
+        return {"level": self.level, "headline": self.headline, "lines": list(self.lines), "ended_at": self.ended_at}
 
 
 def judge(
@@ -67,9 +71,17 @@ def judge(
         "fair": f"Fair: {which} predicted, but not to within the noise",
         "poor": f"Poor: {which} not predicted",
     }[level] + f" (typical misfit {typical:.2f} noise levels; 1.0 is perfect)."
-    lines = [f"a model without dynamics (each run's mean) would miss by {signal:.2g} noise levels."]
+    lines = [
+        f"each run was predicted as a whole, from an initial state fitted to it; its mean alone would miss by "
+        f"{signal:.2g} noise levels."
+    ]
     if not held_out:
         lines.append("fewer than five runs: nothing was held out, so the misfit is that of the data learnt from.")
+    elif count <= _FEW:
+        lines.append(
+            f"{'one run is' if count == 1 else f'{count} runs are'} little to judge by, and the members were chosen by "
+            "the same: runs that start elsewhere may be predicted worse. `wgfinn evaluate` on fresh runs tells."
+        )
     stray = [run.name for run, m in zip(runs.runs, misfit.per_run, strict=False) if not m <= _STRAY * max(typical, 1)]
     if stray:
         shown = ", ".join(stray[:5]) + (f" and {len(stray) - 5} more" if len(stray) > 5 else "")
@@ -86,10 +98,12 @@ def judge(
             "(95 % expected)."
         )
     if ended_at is not None:
-        lines.append(f"the training ended at step {ended_at}: these runs were not predicted any better.")
+        lines.append(f"the training ended at step {ended_at} by itself: these runs were not predicted any better.")
+    if level == "fair":
+        lines.append("try more runs, what is known of the physics ([model]), or more starts (training.starts).")
     if level == "poor":
         lines.append("try more starts (training.starts), more steps (refine.steps), or `wgfinn inspect` the data.")
-    return Verdict(level, headline, tuple(lines))
+    return Verdict(level, headline, tuple(lines), ended_at)
 
 
 def _signal(runs: Trajectories, noise: Float64[np.ndarray, " state"]) -> float:

@@ -25,6 +25,8 @@ def keys(found):
         ("q|p|t", {}, (None, "t", ["q", "p"], [])),
         ("Run|Time [s]|q [m]", {}, ("Run", "Time [s]", ["q [m]"], [])),
         ("ID|TIME|q", {}, ("ID", "TIME", ["q"], [])),
+        ("t (s)|U (V)", {}, (None, "t (s)", ["U (V)"], [])),
+        ("t|U (left)|U (right)", {"states": ("U (right)",)}, (None, "t", ["U (right)"], [])),
         ("id|run|time|t|q", {}, ("run", "time", ["id", "t", "q"], [])),
         ("t|T", {}, (None, "t", ["T"], [])),  # a temperature
         ("experiment|times|q", {}, ("experiment", "times", ["q"], [])),
@@ -52,15 +54,16 @@ def test_roles(names, given, expected):
             {},
             "took column 'run' for the run, column 'time' for the time and the rest for states: q [m], p",
         ),
-        ("t|q", {}, "took everything for one run, column 't' for the time and the rest for states: q"),
-        ("t|q", {"time": "t"}, "took everything for one run and the rest for states: q"),
+        ("t|q", {}, "took everything for one run; took column 't' for the time and the rest for states: q"),
+        ("t|q", {"time": "t"}, "took everything for one run; took the rest for states: q"),
+        ("t|q", {"time": "t", "states": ("q",)}, "took everything for one run"),
         ("run|t|q", {"run": "run", "time": "t"}, "took the rest for states: q"),
         ("run|t|q|q_sigma", {"run": "run", "time": "t"}, "took q_sigma for noise levels and the rest for states: q"),
-        ("run|t|q", {"run": "run", "time": "t", "states": ("q",)}, None),
+        ("run|t|q", {"run": "run", "time": "t", "states": ("q",)}, ""),
     ],
 )
 def test_what_was_guessed_is_said(names, given, said):
-    assert roles(names, **given).said == (() if said is None else (said,))
+    assert "; ".join(roles(names, **given).said) == said
 
 
 @pytest.mark.parametrize(
@@ -91,11 +94,22 @@ def test_refused_roles(names, given, message):
 
 
 @pytest.mark.parametrize(
-    "heading", [("q", "m"), ("q", ""), ("E[0]", ""), ("E [1]", ""), ("E [1]", "J"), ("a b", "1/s")]
+    "heading", [("q", "m"), ("q", ""), ("E[0]", ""), ("E [1]", ""), ("E [1]", "J"), ("a b", "1/s"), ("U (left)", "")]
 )
 def test_headings(heading):
     found = split_heading(join_heading(*heading))
     assert (found.name, found.unit) == heading
+
+
+def test_units_in_round_brackets():
+    found = roles("t (s)|U (V)|f(x)|flow (left)|flow (right)")
+    assert (found.time.name, found.time.unit) == ("t", "s")
+    assert [(h.name, h.unit) for h in found.states] == [
+        ("U", "V"),
+        ("f(x)", ""),
+        ("flow (left)", ""),
+        ("flow (right)", ""),
+    ]
 
 
 def test_noise_levels_reach_the_recording():

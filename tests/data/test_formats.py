@@ -326,6 +326,7 @@ def test_runs_of_a_folder(tmp_path):
     assert_same(found, expected)
     assert seen == [(1, 2), (2, 2)]
     assert read(tmp_path).said[0] == "took each of 2 .csv files for a run"
+    assert not any("one run" in guess for guess in read(tmp_path).said)
 
 
 def test_runs_of_a_folder_in_different_units_of_time(tmp_path):

@@ -9,7 +9,7 @@ from fields_for_tests import FaultyField, KnownField
 from wgfinn import systems
 from wgfinn._errors import InputError
 from wgfinn.data import Trajectories
-from wgfinn.evaluate import metrics, prediction_errors, relative_l2, simulate_runs, trajectory_errors
+from wgfinn.evaluate import metrics, prediction_errors, relative_l2, simulate_runs, spread_errors, trajectory_errors
 from wgfinn.models import ModelSpec, build
 
 GAS = systems.make("gas_containers")
@@ -21,6 +21,24 @@ def ragged() -> Trajectories:
     grids[1] = grids[1] ** 1.1
     starts = GAS.sample(len(grids), jax.random.key(3))
     return Trajectories.from_arrays([GAS.simulate(x0, t) for x0, t in zip(starts, grids, strict=True)], grids)
+
+
+def test_spread_errors():
+    """By hand: misses of 3 and 4 in two samples of three, over spreads 2 and 1; zero may lie anywhere."""
+    truth = np.array([[1.0, 5.0], [2.0, np.nan], [3.0, 7.0]])
+    prediction = truth + np.array([[0, 1], [3, 0], [4, -1]])
+    prediction[1, 1] = 9.0
+    expected = [[np.sqrt(25 / 3) / 2, 1.0]]
+    for offset in (0.0, 290.0):
+        found = spread_errors([truth + offset], [prediction + offset], np.array([2.0, 1.0]))
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_spread_errors_where_there_are_none():
+    truth = np.array([[1.0, 1.0, 1.0, np.nan], [2.0, 1.0, 1.0, np.nan]])
+    prediction = np.array([[1.0, 1.0, 2.0, 0.0], [np.nan, 1.0, 2.0, 0.0]])
+    found = spread_errors([truth], [prediction], np.array([0.5, 0.0, 0.0, 1.0]))
+    np.testing.assert_array_equal(found, [[np.inf, 0.0, np.inf, np.nan]])
 
 
 class TestRelativeL2:

@@ -91,6 +91,14 @@ def test_a_transient_at_the_start_counts():
     assert fast.fastest_period < slow.fastest_period / 3
 
 
+def test_the_main_period_of_swings_that_start_at_their_crest_and_die_away():
+    """Runs of two lengths, the shorter without a full swing."""
+    runs = [np.exp(-t / 8) * np.cos(2 * np.pi * t / 5) for t in (T[T < 4], T[T < 20], T[T < 20])]
+    times = [T[: len(x)] for x in runs]
+    (state,) = inspect(Trajectories.from_arrays([x[:, None] for x in runs], times)).states
+    assert 1 / state.period == pytest.approx(1 / 5, abs=1 / 40)
+
+
 def test_a_slow_state_has_no_main_period():
     (state,) = inspect(measured(T**1.5)).states
     assert state.period is None

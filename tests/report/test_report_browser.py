@@ -157,9 +157,11 @@ def test_another_sample_by_keyboard(opened, numbers):
     """The slider is reached and moved without a mouse."""
     opened.page.focus("#sample")
     opened.page.keyboard.press("End")
-    close(opened.plotted("plot-friction")[0]["z"], numbers.runs[0].matrices.friction[-1])
+    # Colours are of entries over the spreads of their states.
+    spread = np.array([s.spread for s in numbers.states])
+    close(opened.plotted("plot-friction")[0]["z"], numbers.runs[0].matrices.friction[-1] / np.outer(spread, spread))
     opened.page.keyboard.press("ArrowLeft")
-    close(opened.plotted("plot-poisson")[0]["z"], numbers.runs[0].matrices.poisson[-2])
+    close(opened.plotted("plot-poisson")[0]["z"], numbers.runs[0].matrices.poisson[-2] / np.outer(spread, spread))
     assert f"time [{NASTY_TIME_UNIT}]: " in opened.page.inner_text("#sample-state")
 
 

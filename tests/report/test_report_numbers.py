@@ -8,7 +8,7 @@ from reports_for_tests import some_data, some_model, with_a_lost_run, with_gaps
 
 from wgfinn._errors import InputError
 from wgfinn.data import Trajectories
-from wgfinn.evaluate import prediction_errors, simulate_runs, thermodynamic_checks
+from wgfinn.evaluate import simulate_runs, thermodynamic_checks
 from wgfinn.report import report_data
 from wgfinn.report.numbers import Normalised, choose_runs, histogram, predict
 
@@ -24,14 +24,19 @@ def report():
 # ------------------------------------------------------------------------------------------------ complete data
 
 
-def test_errors_are_those_of_evaluate(report):
-    expected = prediction_errors(DATA, simulate_runs(MODEL.field(), DATA))
-    assert report.error == pytest.approx(expected.overall, rel=1e-12)
-    assert report.median_error == pytest.approx(expected.median_run, rel=1e-12)
-    assert {s.name: s.mean for s in report.states} == pytest.approx(expected.per_state, rel=1e-12)
-    assert {r.name: r.error for r in report.runs} == pytest.approx(expected.per_run, rel=1e-12)
-    assert report.worst_run == max(expected.per_run, key=lambda name: expected.per_run[name])
-    assert report.worst_error == max(expected.per_run.values())
+def test_errors_over_the_spread(report):
+    predicted = simulate_runs(MODEL.field(), DATA)
+    spread = np.concatenate([r.x for r in DATA.runs]).std(axis=0)
+    errors = [np.sqrt(np.mean((r.x - p) ** 2, axis=0)) / spread for r, p in zip(DATA.runs, predicted, strict=True)]
+    per_run = np.mean(errors, axis=1)
+    assert report.error == pytest.approx(np.mean(errors), rel=1e-12)
+    assert report.median_error == pytest.approx(np.median(per_run), rel=1e-12)
+    np.testing.assert_allclose([s.mean for s in report.states], np.mean(errors, axis=0), rtol=1e-12)
+    np.testing.assert_allclose([s.spread for s in report.states], spread, rtol=1e-12)
+    np.testing.assert_allclose([r.error for r in report.runs], per_run, rtol=1e-12)
+    assert report.run_errors == {r.name: r.error for r in report.runs}
+    assert report.worst_run == report.runs[int(np.argmax(per_run))].name
+    assert report.worst_error == pytest.approx(np.max(per_run), rel=1e-12)
     assert report.diverged == report.unpredicted == ()
 
 
@@ -108,10 +113,9 @@ def test_gaps_do_not_count():
     measured, predicted = run.measured[1:, 1], run.predicted[1:, 1]
     known = np.arange(39) != 6
     np.testing.assert_array_equal(np.isfinite(measured), known)
-    of_p = np.linalg.norm((measured - predicted)[known]) / np.linalg.norm(measured[known])
-    of_others = [
-        np.linalg.norm((run.measured - run.predicted)[1:, j]) / np.linalg.norm(run.measured[1:, j]) for j in (0, 2)
-    ]
+    q, p, s = (state.spread for state in report.states)
+    of_p = np.sqrt(np.mean((measured - predicted)[known] ** 2)) / p
+    of_others = [np.sqrt(np.mean((run.measured - run.predicted)[1:, j] ** 2)) / size for j, size in ((0, q), (2, s))]
     assert run.error == pytest.approx((of_p + sum(of_others)) / 3, rel=1e-12)
     assert report.missing == 2
     assert np.isnan(run.potentials.energy[0])

@@ -252,3 +252,15 @@ def test_a_large_report_is_below_ten_megabytes(tmp_path):
     assert report.runs[0].t.size == 401
     write_page(tmp_path / "report.html", report, some_source(data, model), created="")
     assert (tmp_path / "report.html").stat().st_size < 10e6
+
+
+def test_runs_held_out_are_marked():
+    """In a tile, in the note under the verdict, and in the list of runs."""
+    data = some_data(runs=12)
+    source = some_source(data, some_model(data), verdict=Verdict(headline="Fair", level="fair"))
+    numbers = report_data(source.model, data)
+    (name,) = source.held_out
+    html = render(numbers, source, created="2026-01-02")
+    assert f"Not learnt from: {name}, marked in the list of runs." in html
+    assert "Error, held out" in html
+    assert [run["name"] for run in payload(numbers, source)["runs"] if run["held_out"]] == [name]

@@ -1,14 +1,15 @@
 """What a run folder says about itself, and one sentence for everything that may be wrong with it."""
 
 import json
+from dataclasses import replace
 
 import pytest
-from reports_for_tests import some_data, some_model
+from reports_for_tests import some_data, some_model, some_source
 
 from wgfinn._errors import ArtefactError, InputError
 from wgfinn.artefact import save_model
-from wgfinn.data import Trajectories, save
-from wgfinn.fitting import FitSpec, write_settings
+from wgfinn.data import DataSpec, Trajectories, save
+from wgfinn.fitting import FitSpec, hold_out, write_settings
 from wgfinn.report import Verdict, open_source
 
 DATA = some_data()
@@ -41,6 +42,35 @@ def test_other_data(folder, tmp_path):
     source = open_source(folder, tmp_path / "other.npz")
     assert len(source.trajectories) == 2
     assert not source.is_training_data
+
+
+def test_columns_are_read_as_in_the_fit(tmp_path):
+    """The page's own command works: what the fit left out is left out again, and the data are recognised."""
+    path, other = tmp_path / "data.csv", tmp_path / "other.csv"
+    save(DATA, path)
+    rows = path.read_text().splitlines()
+    path.write_text("\n".join([rows[0] + ",note", *(row + ",ok" for row in rows[1:])]))
+    other.write_text(path.read_text().replace(",note", ",remark"))
+    settings = MODEL.manifest.settings | {"data": {"ignore": ["note"]}}
+    model = tmp_path / "model.wgfinn"
+    save_model(replace(MODEL, manifest=MODEL.manifest.model_copy(update={"settings": settings})), model)
+    assert open_source(model, path).is_training_data
+    assert open_source(model, other).trajectories.names == DATA.names
+    told = DataSpec(ignore=("remark",), states=("S", "p", "q"))
+    assert open_source(model, other, told).trajectories.names == DATA.names
+    with pytest.raises(InputError, match="column 'remark', row 2: expected a finite number"):
+        open_source(model, other, DataSpec(time="time"))
+
+
+def test_runs_held_out_are_those_of_the_fit():
+    data = some_data(runs=12)
+    source = some_source(data, some_model(data))
+    _, judged = hold_out(data, 0.1)
+    assert source.held_out == judged.run_names != ()
+    assert some_source(some_data(runs=11), some_model(data)).held_out == ()
+    weak = some_model(data).manifest
+    weak = replace(some_model(data), manifest=weak.model_copy(update={"settings": weak.settings | {"method": "weak"}}))
+    assert some_source(data, weak).held_out == ()
 
 
 def test_a_bare_model_file(folder, tmp_path):

@@ -14,7 +14,15 @@ CHECKS = ThermodynamicChecks(energy_drift=2e-5, min_entropy_increment=1e-4, dege
 
 def state(name="q", median=0.1, noise=0.1, residual=0.1, is_noisy=True):
     return StateErrors(
-        name=name, unit="", mean=median, median=median, worst=median, residual=residual, noise=noise, is_noisy=is_noisy
+        name=name,
+        unit="",
+        mean=median,
+        median=median,
+        worst=median,
+        residual=residual,
+        noise=noise,
+        is_noisy=is_noisy,
+        spread=1.0,
     )
 
 
@@ -29,6 +37,7 @@ FACTS = ReportData(
     median_error=0.123,
     worst_run="cold",
     worst_error=0.4,
+    run_errors={"cold": 0.4},
     states=(state("q", 0.05), state("p", 0.3)),
     diverged=(),
     unpredicted=(),
@@ -46,8 +55,8 @@ def lines(is_training_data=False, **changes):
 
 
 def test_headlines():
-    assert headline(FACTS) == "The median run is predicted with an error of 12 %."
-    assert headline(replace(FACTS, n_runs=1)) == "The run is predicted with an error of 12 %."
+    assert headline(FACTS) == "The median run is predicted with an error of 12 % of the states' spread."
+    assert headline(replace(FACTS, n_runs=1)) == "The run is predicted with an error of 12 % of the states' spread."
     lost = replace(FACTS, median_error=np.inf)
     assert headline(lost) == "The prediction of half the runs or more left the finite range."
     assert headline(replace(lost, n_runs=1)) == "The prediction of the run left the finite range."
@@ -70,8 +79,8 @@ def test_what_is_missing():
     assert "2 predictions left the finite range: a, b." in lines(diverged=("a", "b"))
     assert "a, b, c, d, e and 2 more" in lines(diverged=tuple("abcdefg"))
     assert "1 run could not be predicted" in lines(unpredicted=("a",))
-    assert "1 member of the ensemble never had a finite loss and is left out" in lines(left_out_members=1)
-    assert "2 members of the ensemble never had a finite loss and are left out" in lines(left_out_members=2)
+    assert "1 member of the ensemble is left out of the bands: without a finite loss, or" in lines(left_out_members=1)
+    assert "2 members of the ensemble are left out of the bands" in lines(left_out_members=2)
 
 
 def test_noise():

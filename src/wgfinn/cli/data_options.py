@@ -21,8 +21,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from wgfinn._errors import InputError
+from wgfinn.artefact import Model
 from wgfinn.cli.app import messages
 from wgfinn.data import DataSpec, Recording, Trajectories, read
+from wgfinn.evaluate import read_for
 
 _OPTIONS = {
     "run": ("COLUMN", "Column of the data that tells the runs apart; guessed by name if not given."),
@@ -81,10 +83,14 @@ def merged(file: DataSpec, options: DataSpec) -> DataSpec:
     return file.model_copy(update=options.model_dump(exclude_none=True))
 
 
-def load_data(path: Path, columns: DataSpec) -> Trajectories:
-    """The trajectories of `path`; what was guessed is said on standard error."""
+def load_data(path: Path, columns: DataSpec, model: Model | None = None) -> Trajectories:
+    """The trajectories of `path`, to compare a `model` with where one is given; what was guessed is said on standard
+    error."""
     with reading_bar(messages, f"reading {path.name}") as progress:
-        recording = read(path, columns, progress=progress)
+        if model is None:
+            recording = read(path, columns, progress=progress)
+        else:
+            recording = read_for(model, path, columns, progress)
         trajectories = recording.trajectories()
     say(recording)
     return trajectories

@@ -91,9 +91,10 @@ def _time_scales(inspection: Inspection) -> Table:
         slow = state.period is None and state.fastest_period is not None
         table.add_row(
             state.name,
-            "a run or longer" if slow else _number(state.period),
-            _number(state.fastest_period),
-            _number(state.samples_per_period, 3),
+            # No more digits than a spectrum of a few periods has.
+            "a run or longer" if slow else _number(state.period, 2),
+            _number(state.fastest_period, 2),
+            _number(state.samples_per_period, 2),
         )
     return table
 

@@ -118,9 +118,10 @@ def _fit(
 
 
 def _report(model: Model, spec: FitSpec, folder: Path, as_json: bool) -> None:
-    lines = fit_summary(model, spec.total_steps)
     told = folder / VERDICT_FILE
     verdict = json.loads(told.read_text()) if told.exists() else None
+    ended = verdict is not None and verdict.get("ended_at") is not None
+    lines = fit_summary(model, model.manifest.steps_done if ended else spec.total_steps)
     if as_json:
         manifest = model.manifest
         print_json(

@@ -11,6 +11,8 @@ from wgfinn.artefact import Model
 from wgfinn.training import Observer, Record
 
 _LINE_SECONDS = 10.0
+# The misfit of a member none of whose predictions stayed finite.
+_LOST = 1e3
 
 
 @contextmanager
@@ -86,7 +88,10 @@ def fit_summary(model: Model, steps: int) -> list[str]:
     """What came of a training, in words: who is served, who diverged, whether it was cut short."""
     manifest = model.manifest
     served = manifest.members[manifest.served]
-    lines = [f"served: {served.name}, training loss {_number(served.loss)}"]
+    others = [m for m in manifest.members if m is not served]
+    judged = [f"{m.name} {_misfit(m.misfit)}" for m in others if m.misfit is not None]
+    quality = f"training loss {_number(served.loss)}" if served.misfit is None else f"misfit {_misfit(served.misfit)}"
+    lines = [f"served: {served.name}, {quality}" + (f" (others: {', '.join(judged)})" if judged else "")]
     lines += [
         f"{m.name} diverged at step {m.diverged_at} (loss not finite); its best model until then is kept. "
         "Try a smaller learning rate."
@@ -96,6 +101,10 @@ def fit_summary(model: Model, steps: int) -> list[str]:
     if manifest.steps_done < steps:
         lines.append(f"stopped after {manifest.steps_done:,} of {steps:,} steps; `wgfinn resume` goes on from there.")
     return lines
+
+
+def _misfit(value: float) -> str:
+    return "lost" if value >= _LOST else f"{value:.2f}"
 
 
 def _number(value: float | None) -> str:

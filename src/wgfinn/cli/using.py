@@ -16,7 +16,6 @@ from wgfinn.data import (
     SHARE,
     Band,
     DataSpec,
-    Run,
     Trajectories,
     band,
     check_writable,
@@ -24,8 +23,9 @@ from wgfinn.data import (
     load_start_states,
     read,
     save,
+    state_std,
 )
-from wgfinn.evaluate import prediction_errors, simulate_runs, thermodynamic_checks
+from wgfinn.evaluate import matching, prediction_errors, simulate_runs, spread_errors, thermodynamic_checks
 from wgfinn.fitting import MODEL_FILE
 from wgfinn.integrate import Integrator
 
@@ -198,27 +198,12 @@ def evaluate(
     fall outside of it even where the model is right.
     """
     model = open_model(run)
-    trajectories = _matching(load_data(data, columns), model, data).from_complete_start()
+    trajectories = matching(load_data(data, columns, model), model, data).from_complete_start()
     results = _evaluate(model, trajectories, integrator)
     if as_json:
         print_json(results)
     else:
         _show(results)
-
-
-def _matching(trajectories: Trajectories, model: Model, path: Path) -> Trajectories:
-    """The model's states, in its order, out of those of the data."""
-    if not set(model.names) <= set(trajectories.names):
-        raise InputError(
-            f"{path}: its states are {', '.join(trajectories.names)}, but the model's are {', '.join(model.names)}."
-        )
-    columns = [trajectories.names.index(name) for name in model.names]
-    return Trajectories(
-        runs=tuple(Run(t=run.t, x=run.x[:, columns], name=run.name) for run in trajectories.runs),
-        names=model.names,
-        units=tuple(trajectories.units[k] for k in columns),
-        time_unit=trajectories.time_unit,
-    )
 
 
 def _evaluate(model: Model, trajectories: Trajectories, integrator: str) -> dict[str, Any]:
@@ -234,6 +219,7 @@ def _evaluate(model: Model, trajectories: Trajectories, integrator: str) -> dict
         "relative_l2_members": [prediction_errors(trajectories, x).overall for x in rollouts],
         "served": model.manifest.served,
         "per_state": errors.per_state,
+        "per_state_of_spread": _errors_of_spread(trajectories, simulated),
         "per_run": errors.per_run,
         "diverged_runs": list(errors.diverged),
         "band_share": SHARE,
@@ -242,6 +228,12 @@ def _evaluate(model: Model, trajectories: Trajectories, integrator: str) -> dict
         "min_entropy_increment": None if checks is None else checks.min_entropy_increment,
         "degeneracy": None if checks is None else checks.degeneracy,
     }
+
+
+def _errors_of_spread(trajectories: Trajectories, simulated: list[np.ndarray]) -> dict[str, float]:
+    """Mean over runs, by the name of the state: an offset, such as that of a temperature, makes no difference."""
+    errors = spread_errors([run.x for run in trajectories.runs], simulated, state_std(trajectories))
+    return dict(zip(trajectories.names, np.nanmean(errors, axis=0).tolist(), strict=True))
 
 
 def _band_coverage(trajectories: Trajectories, rollouts: list[list[np.ndarray]]) -> dict[str, float] | None:
@@ -257,7 +249,10 @@ def _show(results: dict[str, Any]) -> None:
     table.add_row("  median over runs", f"{results['relative_l2_median_run']:.4g}")
     for name, value in results["per_state"].items():
         table.add_row(f"  {name}", f"{value:.4g}")
-    table.add_row("members", "  ".join(f"{e:.4g}" for e in results["relative_l2_members"]))
+    table.add_row("error over the state's spread", "")
+    for name, value in results["per_state_of_spread"].items():
+        table.add_row(f"  {name}", f"{value:.4g}")
+    table.add_row("relative l2 error of each member", "  ".join(f"{e:.4g}" for e in results["relative_l2_members"]))
     if results["band_coverage"] is not None:
         table.add_row(f"samples within the members' {results['band_share']:.0%} band", "")
         for name, value in results["band_coverage"].items():

@@ -6,7 +6,15 @@ not live here: anything that changes a weight, and the formatting of tables and 
 
 from wgfinn.evaluate.calibration import calibrate, calibrate_anchored
 from wgfinn.evaluate.figures import energy_entropy_figure, training_figure, trajectory_figure
-from wgfinn.evaluate.metrics import Errors, prediction_errors, relative_l2, simulate_runs, trajectory_errors
+from wgfinn.evaluate.metrics import (
+    Errors,
+    prediction_errors,
+    relative_l2,
+    simulate_runs,
+    spread_errors,
+    trajectory_errors,
+)
+from wgfinn.evaluate.reading import matching, read_for
 from wgfinn.evaluate.thermodynamics import (
     ThermodynamicChecks,
     has_thermodynamics,
@@ -21,10 +29,13 @@ __all__ = [
     "calibrate_anchored",
     "energy_entropy_figure",
     "has_thermodynamics",
+    "matching",
     "natural_variations",
     "prediction_errors",
+    "read_for",
     "relative_l2",
     "simulate_runs",
+    "spread_errors",
     "thermodynamic_checks",
     "training_figure",
     "trajectory_errors",

@@ -72,6 +72,8 @@ def _draw_spectrum(axes: Axes, inspection: Inspection, k: int, *, last: bool) ->
             axes.axvline(1 / fastest, color=_WINDOW, linewidth=1.2, linestyle=":", label="fastest period")
     if k == 0 and axes.lines:  # a state that never moves has no spectrum
         axes.legend(fontsize=7, frameon=False, loc="upper right")
+    if k == 0:
+        axes.set_title("power spectrum", fontsize=9)
     if last:
         axes.set_xlabel(_label("frequency", rate_unit(inspection.time_unit)), fontsize=9)
 

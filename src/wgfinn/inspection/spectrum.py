@@ -26,11 +26,15 @@ _MOST_OF_THE_RATES = 0.95
 
 @dataclass(frozen=True)
 class Spectrum:
-    """One-sided power spectral density of each state, mean over `segments` of all runs, and that of its noise alone."""
+    """One-sided power spectral density of each state, mean over `segments` of all runs, and that of its noise alone.
+
+    `main_frequency` is that of most power in whole runs; NaN where that is the lowest.
+    """
 
     frequency: Float64[np.ndarray, " bin"]
     power: Float64[np.ndarray, "bin state"]
     floor: Float64[np.ndarray, " state"]
+    main_frequency: Float64[np.ndarray, " state"]
     segments: int
 
 
@@ -53,36 +57,58 @@ def power_spectrum(trajectories: Trajectories, noise: Float64[np.ndarray, " stat
     records = [evenly_spaced(run, step) for run in parts if run.duration <= _SLOWEST * step * run.t.size]
     lengths = sorted(len(x) for x in records)
     length = min(_LONGEST_SEGMENT, lengths[len(lengths) // 4])
-    segments = _segments([x for x in records if len(x) >= length], length)
+    segments = _segments([_continued(x, length // 2) for x in records if len(x) >= length], length)
     weight = np.hanning(length + 2)[1:-1]
-    centred = segments - np.mean(segments, axis=1, keepdims=True)
-    squares = np.abs(np.fft.rfft(centred * weight[:, None], axis=1)) ** 2
-    measured = ~np.isnan(squares)
-    mean = np.sum(squares, axis=0, where=measured) / np.maximum(np.sum(measured, axis=0), 1)
     return Spectrum(
         frequency=np.fft.rfftfreq(length, step),
-        power=2 * step * mean / np.sum(weight**2),
+        power=2 * step * _mean_square(segments, weight) / np.sum(weight**2),
         floor=2 * step * noise**2,
+        main_frequency=_main_frequency(records, step),
         segments=len(segments),
     )
 
 
+def _main_frequency(records: list[np.ndarray], step: float) -> Float64[np.ndarray, " state"]:
+    """From runs as they are, without window or reflection, which turns an oscillation that starts at its crest into a
+    step twice as high. Of a longer run (upper quartile): a short one may end before it has swung once."""
+    lengths = sorted(len(x) for x in records)
+    length = min(_MOST_VALUES // records[0].shape[1], lengths[3 * len(lengths) // 4])
+    segments = _segments([x for x in records if len(x) >= length], length)
+    # The lowest bin holds what the mean took off.
+    power = _mean_square(segments, np.ones(length))[1:]
+    if len(power) == 0:
+        return np.full(segments.shape[2], np.nan)
+    peak = np.argmax(power, axis=0)
+    return np.where(peak == 0, np.nan, np.fft.rfftfreq(length, step)[1:][peak])
+
+
+def _continued(x: np.ndarray, count: int) -> np.ndarray:
+    """A record with `count` samples more at both ends, by odd reflection."""
+    return np.concatenate([2 * x[0] - x[count:0:-1], x, 2 * x[-1] - x[-2 : -count - 2 : -1]])
+
+
 def _segments(records: list[np.ndarray], length: int) -> Float64[np.ndarray, "segment time state"]:
-    half = length // 2
-    cut = []
-    for x in records:
-        before, after = 2 * x[0] - x[half:0:-1], 2 * x[-1] - x[-2 : -half - 2 : -1]
-        extended = np.concatenate([before, x, after])
-        cut += [extended[start : start + length] for start in range(0, len(extended) - length + 1, max(half, 1))]
+    """Half-overlapping parts of `records`, evenly chosen where they are too many."""
+    cut = [x[start : start + length] for x in records for start in range(0, len(x) - length + 1, max(length // 2, 1))]
     every = -(-len(cut) * cut[0].size // _MOST_VALUES)
     return np.stack(cut[::every])
+
+
+def _mean_square(
+    segments: Float64[np.ndarray, "segment time state"], weight: Float64[np.ndarray, " time"]
+) -> Float64[np.ndarray, "bin state"]:
+    """Squared amplitudes of centred, weighted segments, mean over those that are measured throughout."""
+    centred = segments - np.mean(segments, axis=1, keepdims=True)
+    squares = np.abs(np.fft.rfft(centred * weight[:, None], axis=1)) ** 2
+    measured = ~np.isnan(squares)
+    return np.sum(squares, axis=0, where=measured) / np.maximum(np.sum(measured, axis=0), 1)
 
 
 def time_scales(spectrum: Spectrum, state: int) -> TimeScales:
     r"""The period of most power, and the one below which only 5 % of the power of the rates, $f^2 P$, remains.
 
-    Only what stands out of the noise floor counts. There is no dominant period where most power lies in the lowest
-    bin: the state takes a whole run or longer for its changes.
+    Only what stands out of the noise floor counts. There is no dominant period where most power lies at the lowest
+    frequency: the state takes a whole run or longer for its changes.
     """
     # The lowest bin holds what the mean took off.
     frequency, power = spectrum.frequency[1:], spectrum.power[1:, state]
@@ -97,9 +123,9 @@ def time_scales(spectrum: Spectrum, state: int) -> TimeScales:
     rates = np.cumsum(frequency**2 * signal)
     if rates[-1] == 0:
         return TimeScales(None, None)
-    peak = int(np.argmax(signal))
     fastest = frequency[int(np.searchsorted(rates, _MOST_OF_THE_RATES * rates[-1]))]
-    return TimeScales(dominant=None if peak == 0 else float(1 / frequency[peak]), fastest=float(1 / fastest))
+    main = float(spectrum.main_frequency[state])
+    return TimeScales(dominant=None if np.isnan(main) else 1 / main, fastest=float(1 / fastest))
 
 
 def _smoothed(power: np.ndarray) -> np.ndarray:

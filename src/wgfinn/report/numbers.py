@@ -23,8 +23,8 @@ from wgfinn.evaluate import (
     ThermodynamicChecks,
     has_thermodynamics,
     natural_variations,
-    relative_l2,
     simulate_runs,
+    spread_errors,
     thermodynamic_checks,
 )
 from wgfinn.models import AbstractField
@@ -56,7 +56,7 @@ class StateErrors:
     name: str
     unit: str
     mean: float
-    """Relative l2 error in time, mean over runs; infinite where a rollout diverged."""
+    """Root mean square error over a run by the spread of the state, mean over runs; infinite where one diverged."""
     median: float
     worst: float
     residual: float
@@ -65,6 +65,8 @@ class StateErrors:
     """Estimated standard deviation of the measurement noise."""
     is_noisy: bool
     """Whether the estimate is more than what a smooth signal gives."""
+    spread: float
+    """Standard deviation of all that was measured."""
 
 
 @final
@@ -155,12 +157,14 @@ class ReportData:
     """Median over runs of the mean over states."""
     worst_run: str
     worst_error: float
+    run_errors: dict[str, float]
+    """Mean over states of every run, also of those that are not shown."""
     states: tuple[StateErrors, ...]
     diverged: tuple[str, ...]
     unpredicted: tuple[str, ...]
     """Runs without a complete sample that a prediction could start from."""
     left_out_members: int
-    """Members that never had a finite loss and do not count in the bands."""
+    """Members that are not sound (`Model.sound_members`) and do not count in the bands."""
     checks: ThermodynamicChecks | None
     """None for a field without energy and entropy."""
     median_state: Float64[np.ndarray, " state"]
@@ -178,11 +182,12 @@ def report_data(
     with jax.enable_x64(True):
         field = model.field()
         predicted = predict(field, trajectories, integrator)
-        errors = masked_errors(trajectories, predicted)
+        spread = _spread(trajectories)
+        errors = masked_errors(trajectories, predicted, spread)
         per_run = _mean(errors, axis=1)
         cloud = _cloud(trajectories)
         scaled = Normalised.of(field, cloud) if has_thermodynamics(field, len(model.names)) else None
-        others = [k for k, m in enumerate(model.manifest.members) if m.loss is not None and k != model.manifest.served]
+        others = [k for k in model.sound_members if k != model.manifest.served]
         shown = choose_runs(per_run, _affordable_runs(trajectories, max_runs, bool(others)))
         subset = trajectories.subset(shown)
         members = [predict(model.field(k), subset, integrator) for k in others]
@@ -192,7 +197,6 @@ def report_data(
         slices = None if scaled is None or len(model.names) < 2 else slice_planes(scaled, cloud)
     residuals = _residuals(trajectories, predicted)
     noise = estimate_noise(trajectories)
-    spread = _spread(trajectories)
     return ReportData(
         names=model.names,
         units=trajectories.units,
@@ -204,10 +208,11 @@ def report_data(
         median_error=_median(per_run),
         worst_run=trajectories.run_names[_worst(per_run)],
         worst_error=float(per_run[_worst(per_run)]),
+        run_errors=dict(zip(trajectories.run_names, per_run.tolist(), strict=True)),
         states=_state_errors(trajectories, errors, residuals, noise, spread),
         diverged=tuple(r.name for r, p in zip(trajectories.runs, predicted, strict=True) if _lost(p) is not None),
         unpredicted=tuple(r.name for r, p in zip(trajectories.runs, predicted, strict=True) if np.all(np.isnan(p))),
-        left_out_members=sum(m.loss is None for m in model.manifest.members),
+        left_out_members=model.n_members - len(model.sound_members),
         checks=checks,
         median_state=np.median(cloud.runs[0].x, axis=0),
         runs=runs,
@@ -237,18 +242,15 @@ def predict(field: AbstractField, trajectories: Trajectories, integrator: str) -
     return predicted
 
 
-def masked_errors(trajectories: Trajectories, predicted: Sequence[np.ndarray]) -> np.ndarray:
-    """`relative_l2` of each run and state over the measured samples from the start of the prediction on.
+def masked_errors(trajectories: Trajectories, predicted: Sequence[np.ndarray], spread: np.ndarray) -> np.ndarray:
+    """`spread_errors` of each run and state over the measured samples from the start of the prediction on.
 
     NaN where there are none; infinite where a prediction that was begun is not finite.
     """
     compared = [_compared(run.x) for run in trajectories.runs]
-    errors = relative_l2(
-        [np.where(use, run.x, 0.0) for use, run in zip(compared, trajectories.runs, strict=True)],
-        [np.where(use, p, 0.0) for use, p in zip(compared, predicted, strict=True)],
-    )
-    some = np.stack([use.any(axis=0) for use in compared])
-    return np.where(some, errors, np.nan)
+    measured = [np.where(use, run.x, np.nan) for use, run in zip(compared, trajectories.runs, strict=True)]
+    begun = [np.where(use, p, 0.0) for use, p in zip(compared, predicted, strict=True)]
+    return spread_errors(measured, begun, spread)
 
 
 def _compared(measured: np.ndarray) -> np.ndarray:
@@ -313,6 +315,7 @@ def _state_errors(
             residual=_rms(residuals[j]),
             noise=float(noise[j]),
             is_noisy=_is_noisy(noise[j], spread[j]),
+            spread=float(spread[j]),
         )
         for j, (name, unit) in enumerate(zip(trajectories.names, trajectories.units, strict=True))
     )

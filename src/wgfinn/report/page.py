@@ -86,6 +86,7 @@ def _json_block(value: Any) -> Markup:
 def _context(data: ReportData, source: Source) -> dict[str, Any]:
     manifest = source.model.manifest
     is_training_data = source.is_training_data
+    held_out = source.held_out
     return {
         "title": source.run.resolve().name or str(source.run),
         "data_name": source.data.name,
@@ -97,7 +98,8 @@ def _context(data: ReportData, source: Source) -> dict[str, Any]:
         "verdict": source.verdict,
         "headline": headline(data),
         "facts": fact_lines(data, is_training_data=is_training_data),
-        "tiles": _tiles(data),
+        "tiles": _tiles(data, held_out),
+        "held_out": held_out,
         "rows": _rows(data),
         "median_state": [(n, u, number(v)) for n, u, v in zip(data.names, data.units, data.median_state, strict=True)],
         "time_unit": duration_unit(data.time_unit),
@@ -112,10 +114,15 @@ def _context(data: ReportData, source: Source) -> dict[str, Any]:
     }
 
 
-def _tiles(data: ReportData) -> list[tuple[str, str, str]]:
+def _tiles(data: ReportData, held_out: Sequence[str]) -> list[tuple[str, str, str]]:
     """The key numbers: label, value, explanation."""
     ratios = [noise_ratio(s) for s in data.states if math.isfinite(noise_ratio(s))]
-    tiles = [("Relative error", percent(data.median_error), "of the run" if data.n_runs == 1 else "median over runs")]
+    which = "of the run" if data.n_runs == 1 else "median over runs"
+    tiles = [("Error", percent(data.median_error), f"of the states' spread; {which}")]
+    if held_out:
+        error = float(np.median([data.run_errors[name] for name in held_out]))
+        count = "the one run" if len(held_out) == 1 else f"median of {len(held_out)} runs"
+        tiles.append(("Error, held out", percent(error), f"{count} not learnt from"))
     if data.n_runs > 1:
         tiles.append(("Worst run", percent(data.worst_error), data.worst_run))
     if ratios:
@@ -158,6 +165,7 @@ def _commands(source: Source, is_training_data: bool) -> dict[str, str]:
 def payload(data: ReportData, source: Source) -> dict[str, Any]:
     """The numbers behind the plots, as JSON values."""
     manifest = source.model.manifest
+    held_out = set(source.held_out)
     return {
         "names": data.names,
         "units": data.units,
@@ -166,7 +174,8 @@ def payload(data: ReportData, source: Source) -> dict[str, Any]:
         "rate_unit": rate_unit(data.time_unit),
         "method": manifest.settings.get("method", "weak"),
         "members": len(manifest.members) - data.left_out_members,
-        "runs": [_run(run) for run in data.runs],
+        "runs": [_run(run) | {"held_out": run.name in held_out} for run in data.runs],
+        "spread": [s.spread if math.isfinite(s.spread) and s.spread > 0 else 1.0 for s in data.states],
         "slices": None if data.slices is None else _slices(data.slices),
         "noise": [s.noise if s.is_noisy and math.isfinite(s.noise) else None for s in data.states],
         "histograms": [None if h is None else _histogram(h) for h in data.histograms],

@@ -14,8 +14,11 @@ import pydantic
 from wgfinn._errors import ArtefactError, InputError
 from wgfinn._spec import Spec, parse
 from wgfinn.artefact import Model, load_model
-from wgfinn.data import DataSpec, Trajectories, load, read
-from wgfinn.fitting import METRICS_FILE, MODEL_FILE, SETTINGS_FILE, VERDICT_FILE
+from wgfinn.data import DataSpec, Trajectories, read
+from wgfinn.evaluate import matching, read_for
+from wgfinn.fitting import METRICS_FILE, MODEL_FILE, SETTINGS_FILE, VERDICT_FILE, hold_out
+
+_AS_IN_THE_FIT = DataSpec()
 
 
 class Verdict(Spec):
@@ -24,6 +27,7 @@ class Verdict(Spec):
     headline: str
     lines: tuple[str, ...] = ()
     level: Literal["good", "fair", "poor"]
+    ended_at: int | None = None
 
 
 @final
@@ -43,22 +47,33 @@ class Source:
     def is_training_data(self) -> bool:
         return self.trajectories.digest() == self.model.manifest.data.digest
 
+    @property
+    def held_out(self) -> tuple[str, ...]:
+        """Names of the runs that the fit to these data did not learn from, but was judged by."""
+        settings = self.model.manifest.settings
+        if settings.get("method") != "auto" or not self.is_training_data:
+            return ()
+        _, judged = hold_out(self.trajectories, settings["refine"]["held_out"])
+        return () if judged is None else judged.run_names
 
-def open_source(run: Path, data: Path | None = None) -> Source:
-    """The run folder or model file `run` with `data`, or with the data it was fitted to if they are still there."""
+
+def open_source(run: Path, data: Path | None = None, columns: DataSpec = _AS_IN_THE_FIT) -> Source:
+    """The run folder or model file `run` with `data`, or with the data it was fitted to if they are still there.
+
+    `columns` are the roles of the columns of `data`, as in the fit if not given.
+    """
     folder = run if run.is_dir() else None
     with jax.enable_x64(True):
         model = load_model(run / MODEL_FILE if folder else run)
-    path, trajectories = (data, load(data)) if data is not None else _data_of_the_fit(run, folder)
-    if trajectories.names != model.names:
-        raise InputError(
-            f"{path}: its states are {', '.join(trajectories.names)}, but the model's are {', '.join(model.names)}."
-        )
+    if data is None:
+        path, trajectories = _data_of_the_fit(run, folder)
+    else:
+        path, trajectories = data, read_for(model, data, columns).trajectories()
     return Source(
         run=run,
         data=path,
         model=model,
-        trajectories=trajectories,
+        trajectories=matching(trajectories, model, path),
         records=_read_records(folder / METRICS_FILE) if folder else (),
         verdict=_read_verdict(folder / VERDICT_FILE) if folder else None,
     )

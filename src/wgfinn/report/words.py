@@ -15,7 +15,7 @@ def headline(data: ReportData) -> str:
     which = "run" if data.n_runs == 1 else "median run"
     if not math.isfinite(data.median_error):
         return f"The prediction of {'the run' if data.n_runs == 1 else 'half the runs or more'} left the finite range."
-    return f"The {which} is predicted with an error of {percent(data.median_error)}."
+    return f"The {which} is predicted with an error of {percent(data.median_error)} of the states' spread."
 
 
 def fact_lines(data: ReportData, *, is_training_data: bool) -> list[str]:
@@ -37,9 +37,10 @@ def fact_lines(data: ReportData, *, is_training_data: bool) -> list[str]:
             f"measured: {_listed(data.unpredicted)}."
         )
     if data.left_out_members:
+        verb = "is" if data.left_out_members == 1 else "are"
         lines.append(
-            f"{_count(data.left_out_members, 'member')} of the ensemble never had a finite loss and "
-            f"{'is' if data.left_out_members == 1 else 'are'} left out of the bands."
+            f"{_count(data.left_out_members, 'member')} of the ensemble {verb} left out of the bands: without a finite "
+            "loss, or far worse than the served one."
         )
     noise = _noise_line(data.states)
     return [*lines, *([noise] if noise else []), *_law_lines(data.checks)]

@@ -3,7 +3,8 @@
 The one place for the rules, which hold for tables (CSV, TSV, Parquet, DataFrame) and for named arrays and variables
 (npz, HDF5, MATLAB, netCDF, zarr, Dataset) alike:
 
-- A unit follows a name in brackets after a space: `q [m]` is the state q in metres, `E[0]` is a name.
+- A unit follows a name in brackets after a space: `q [m]` and `q (m)` are the state q in metres, `E[0]` is a name, and
+  so are `U (left)` and `U (right)`, which would be the same without their brackets.
 - What the caller names is taken, by name or by the whole heading.
 - The run is otherwise the first of `RUN_NAMES` that is there, the time the first of `TIME_NAMES`; the first letter
   of a longer name may be a capital (`Time`), but `T` is left to be a temperature.
@@ -13,6 +14,7 @@ The one place for the rules, which hold for tables (CSV, TSV, Parquet, DataFrame
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +25,7 @@ from pydantic import Field as Key
 from wgfinn._errors import InputError
 from wgfinn._spec import Spec
 from wgfinn.data._arrays import unique
-from wgfinn.data.formats.recording import RawRun, Recording, described
+from wgfinn.data.formats.recording import ONE_RUN, RawRun, Recording, described
 from wgfinn.data.trajectories import Trajectories
 
 RUN_NAMES = ("run", "trajectory", "traj", "id", "run_id", "trajectory_id", "traj_id", "experiment", "episode")
@@ -32,7 +34,7 @@ SIGMA_SUFFIX = "_sigma"
 # Text that stands for a value that was not measured, besides an empty cell.
 MISSING = ("nan", "NaN", "NAN", "NA", "N/A", "n/a", "null", "NULL", "None")
 
-_HEADING = re.compile(r"(?P<name>.*\S)\s+\[(?P<unit>[^\[\]]*)\]")
+_HEADING = re.compile(r"(?P<name>.*\S)\s+(?:\[(?P<unit>[^\[\]]*)\]|\((?P<round>[^()]*)\))")
 
 
 class DataSpec(Spec):
@@ -55,9 +57,11 @@ class Heading:
 
 
 def split_heading(text: str) -> Heading:
-    """`q [m]` as name and unit."""
+    """`q [m]` or `q (m)` as name and unit."""
     found = _HEADING.fullmatch(text)
-    return Heading(text, found["name"], found["unit"].strip()) if found else Heading(text, text)
+    return (
+        Heading(text, found["name"], (found["unit"] or found["round"] or "").strip()) if found else Heading(text, text)
+    )
 
 
 def join_heading(name: str, unit: str) -> str:
@@ -94,6 +98,7 @@ def find_run(headings: Sequence[Heading], spec: DataSpec) -> Heading | None:
 
 def assign(source: str, headings: Sequence[Heading], spec: DataSpec, what: str = "column") -> Roles:
     """The role of each of `headings`; `what` they are called in messages."""
+    headings = _told_apart(headings)
     _refuse_unknown(source, headings, spec, what)
     _refuse_two_roles(source, headings, spec, what)
     ignored = [_named(headings, name) for name in spec.ignore or ()]
@@ -119,6 +124,15 @@ def assign(source: str, headings: Sequence[Heading], spec: DataSpec, what: str =
         )
     unique(tuple(h.name for h in states), f"{source}: state names")
     return Roles(run, time, states, sigma, _said(run, time, states, sigma, spec, what))
+
+
+def _told_apart(headings: Sequence[Heading]) -> list[Heading]:
+    """Names that only their round brackets tell apart keep them: these do not hold a unit."""
+    count = Counter(h.name for h in headings)
+    return [
+        Heading(h.key, h.key) if count[h.name] > 1 and h.key.endswith(")") and h == split_heading(h.key) else h
+        for h in headings
+    ]
 
 
 def _states_and_sigma(
@@ -197,8 +211,8 @@ def _said(
     what: str,
 ) -> tuple[str, ...]:
     guesses = []
-    if spec.run is None:
-        guesses.append("everything for one run" if run is None else f"{what} {run.key!r} for the run")
+    if spec.run is None and run is not None:
+        guesses.append(f"{what} {run.key!r} for the run")
     if spec.time is None:
         guesses.append(f"{what} {time.key!r} for the time")
     if spec.sigma is None and sigma:
@@ -206,7 +220,10 @@ def _said(
     if spec.states is None:
         shown = described([h.name for h in states], [h.unit for h in states])
         guesses.append(f"the rest for states: {shown}")
-    return (f"took {' and '.join([', '.join(guesses[:-1])] * (len(guesses) > 1) + guesses[-1:])}",) if guesses else ()
+    one_run = (ONE_RUN,) if spec.run is None and run is None else ()
+    if not guesses:
+        return one_run
+    return (*one_run, f"took {' and '.join([', '.join(guesses[:-1])] * (len(guesses) > 1) + guesses[-1:])}")
 
 
 # ------------------------------------------------------------------------------------------------ values

@@ -15,6 +15,9 @@ from wgfinn._errors import InputError
 from wgfinn.data.trajectories import Run, Trajectories
 from wgfinn.data.units import with_unit
 
+# Said of a source in which nothing tells runs apart.
+ONE_RUN = "took everything for one run"
+
 # Called as reading goes on, with the parts done and the parts in all (bytes, row groups or files).
 Progress = Callable[[int, int], None]
 
@@ -94,7 +97,7 @@ def join(source: str, parts: Sequence[tuple[str, Recording]], said: str) -> Reco
                 f"{part.source}: holds {len(part.runs)} runs, but as a part of {source} it must be one run."
             )
         runs.append(_as_in(first, part, name))
-    return replace(first, source=source, runs=tuple(runs), said=(said, *first.said))
+    return replace(first, source=source, runs=tuple(runs), said=(said, *(s for s in first.said if s != ONE_RUN)))
 
 
 def _as_in(first: Recording, part: Recording, name: str) -> RawRun:

@@ -4,7 +4,8 @@
   const report = JSON.parse(document.getElementById("report-data").textContent);
   const ALL = -1;
   const byId = (id) => document.getElementById(id);
-  const choice = { run: 0, state: report.names.length > 1 && report.names.length <= 6 ? ALL : 0, sample: 0, plane: 0, x: 0, y: 1 };
+  // Runs that the model did not learn from tell most.
+  const choice = { run: Math.max(0, report.runs.findIndex((run) => run.held_out)), state: report.names.length > 1 && report.names.length <= 6 ? ALL : 0, sample: 0, plane: 0, x: 0, y: 1 };
 
   // ------------------------------------------------------------------------------------------------ numbers
 
@@ -32,13 +33,19 @@
     const origin = Math.abs(t[0]) > 100 * (t[t.length - 1] - t[0]) ? t[0] : 0;
     if (matrices !== null) matrices.t = matrices.t.map((v) => v - origin);
     return {
-      name: raw.name, error: raw.error, lost: raw.lost === null ? null : raw.lost - origin, t: t.map((v) => v - origin),
+      name: raw.name, error: raw.error, held_out: raw.held_out, lost: raw.lost === null ? null : raw.lost - origin, t: t.map((v) => v - origin),
       timeTitle: origin === 0 ? withUnit("time", report.time_unit) : withUnit(`time since ${origin}`, report.duration_unit),
       measured: each(raw.measured), predicted: each(raw.predicted), low: each(raw.low), high: each(raw.high),
       potentials: all(raw.potentials), matrices,
     };
   });
   const short = (v, digits = 4) => (Number.isFinite(v) ? String(Number(v.toPrecision(digits))).replace("-", "−") : "–");
+  /** Two digits, with a power of ten where zeros would fill the cell. */
+  function compact(v) {
+    if (v === 0 || !Number.isFinite(v) || (Math.abs(v) >= 1e-3 && Math.abs(v) < 1e5)) return short(v, 2);
+    const [digits, exponent] = v.toExponential(1).split("e");
+    return `${Number(digits)}×10<sup>${Number(exponent)}</sup>`.replaceAll("-", "−");
+  }
   const withUnit = (name, unit) => (unit ? `${name} [${unit}]` : name);
   const rows = (flat, width) => Array.from({ length: flat.length / width }, (_, i) => flat.slice(i * width, (i + 1) * width));
 
@@ -146,7 +153,8 @@
       return { traces, range: rangeOf(run.measured[j], [run.predicted[j], ...(banded ? [run.low[j], run.high[j]] : [])]) };
     }, true);
     const lost = run.lost === null ? "" : ` The prediction left the finite range at ${run.timeTitle}: ${short(run.lost)}.`;
-    byId("trajectory-note").textContent = `Run “${run.name}”: error ${run.error}, mean over states.${lost}`;
+    const unseen = run.held_out ? " The model did not learn from this run." : "";
+    byId("trajectory-note").textContent = `Run “${run.name}”: error ${run.error}, mean over states.${unseen}${lost}`;
   }
 
   function drawResiduals() {
@@ -234,14 +242,18 @@
     const [i, j] = planes[choice.plane];
     const run = runOf(choice.run);
     const x = unpack(axes[i]), y = unpack(axes[j]);
-    const one = (id, title, packed) =>
-      draw(id, [
-        { type: "contour", x, y, z: rows(unpack(packed), x.length), colorscale: "Cividis", ncontours: 16, contours: { coloring: "heatmap" },
+    const one = (id, title, packed) => {
+      const values = unpack(packed);
+      // In units of the natural variation: less than this is rounding.
+      const flat = Math.max(...values) - Math.min(...values) < 1e-6;
+      return draw(id, [
+        { type: "contour", x, y, z: rows(values, x.length), showscale: !flat, colorscale: "Cividis", ncontours: 16, contours: { coloring: "heatmap" },
           line: { color: style("--contour"), width: 0.7 }, colorbar: { thickness: 12, outlinewidth: 0, tickfont: { size: 11 } },
           hovertemplate: `${label(i)} %{x:.4g}<br>${label(j)} %{y:.4g}<br>${title} %{z:.4g}<extra></extra>` },
         { x: run.predicted[i], y: run.predicted[j], mode: "lines", line: { color: style("--path"), width: 2 }, hoverinfo: "skip" },
-      ], { height: 360, title: titled(title), margin: { l: 60, r: 12, t: 34, b: 44 },
+      ], { height: 360, title: titled(flat ? `${title}: the same all over this plane` : title), margin: { l: 60, r: 12, t: 34, b: 44 },
         xaxis: axis(label(i), { range: [x[0], x[x.length - 1]] }), yaxis: axis(label(j), { range: [y[0], y[y.length - 1]] }) });
+    };
     one("plot-energy-plane", "energy E", energy[choice.plane]);
     one("plot-entropy-plane", "entropy S", entropy[choice.plane]);
     for (const fixed of document.querySelectorAll(".fixed")) fixed.hidden = [i, j].includes(Number(fixed.dataset.state));
@@ -266,14 +278,17 @@
     const names = report.names.map((n) => brief(n, 10));
     const ticks = { tickvals: names.map((_, k) => k), ticktext: names, showgrid: false, zeroline: false };
     const [low, middle, high] = colours("--diverging");
+    const unit = (k) => report.spread[Math.floor(k / d) % d] * report.spread[k % d];
     const heat = (id, title, flat) => {
-      const largest = Math.max(0, ...flat.filter(Number.isFinite).map(Math.abs)) || 1;
-      const z = rows(flat.slice(choice.sample * d * d, (choice.sample + 1) * d * d), d);
+      const scaled = flat.map((v, k) => v / unit(k));
+      const largest = Math.max(0, ...scaled.filter(Number.isFinite).map(Math.abs)) || 1;
+      const here = (values) => rows(values.slice(choice.sample * d * d, (choice.sample + 1) * d * d), d);
+      const z = here(scaled), entries = here(flat);
       return draw(id, [{
         type: "heatmap", z, zmin: -largest, zmax: largest, colorscale: [[0, low], [0.5, middle], [1, high]], xgap: 1, ygap: 1,
-        colorbar: { thickness: 12, outlinewidth: 0, tickfont: { size: 11 } },
-        ...(d <= 8 ? { text: z.map((row) => row.map((v) => short(Math.abs(v) < 1e-12 * largest ? 0 : v, 2))), texttemplate: "%{text}", textfont: { size: Math.max(7, Math.min(12, byId(id).clientWidth / (10 * d))), color: style("--ink") } } : {}),
-        hovertemplate: "%{y}, %{x}: %{z:.4g}<extra></extra>",
+        colorbar: { thickness: 12, outlinewidth: 0, tickfont: { size: 11 } }, customdata: entries,
+        ...(d <= 8 ? { text: z.map((row, i) => row.map((v, j) => compact(Math.abs(v) < 1e-12 * largest ? 0 : entries[i][j]))), texttemplate: "%{text}", textfont: { size: Math.max(7, Math.min(12, byId(id).clientWidth / (10 * d))), color: style("--ink") } } : {}),
+        hovertemplate: "%{y}, %{x}: %{customdata:.4g}<extra></extra>",
       }], { height: 340, title: titled(title), margin: { l: 50, r: 12, t: 34, b: 36 }, dragmode: false,
         xaxis: axis("", ticks), yaxis: axis("", { ...ticks, autorange: "reversed" }) });
     };
@@ -284,7 +299,9 @@
   function drawTraining() {
     if (!byId("plot-training")) return;
     const palette = colours("--members"), crowd = report.training.length > palette.length;
-    const traces = report.training.flatMap((member, k) => {
+    // The served ones last, on top.
+    const ordered = report.training.map((member, k) => [member, k]).sort(([a], [b]) => a.served - b.served);
+    const traces = ordered.flatMap(([member, k]) => {
       const colour = crowd ? (member.served ? model() : style("--measured")) : palette[k];
       const name = brief(member.name, 20) + (member.served ? " (served)" : "");
       const one = (y, width, more) => ({ x: member.step, y, mode: "lines+markers", line: { color: colour, width }, marker: { color: colour, size: width + 2 }, name, ...more });
@@ -315,7 +332,7 @@
   }
   function start() {
     const states = report.names.map((name, j) => [j, withUnit(name, report.units[j])]);
-    fill(byId("run"), report.runs.map((run, k) => [k, `${run.name} (error ${run.error})`]), choice.run);
+    fill(byId("run"), report.runs.map((run, k) => [k, `${run.name} (${run.held_out ? "held out, " : ""}error ${run.error})`]), choice.run);
     fill(byId("state"), report.names.length > 1 ? [[ALL, "all states"], ...states] : states, choice.state);
     for (const key of ["x", "y"]) if (byId("phase-" + key)) fill(byId("phase-" + key), states, choice[key]);
     if (byId("plane")) fill(byId("plane"), report.slices.planes.map(([i, j], k) => [k, `${report.names[i]}, ${report.names[j]}`]), choice.plane);
