@@ -99,6 +99,8 @@ def test_devices_that_are_served(monkeypatch, capability, switch, served):
     monkeypatch.setenv("WGFINN_ONCHIP", switch)
     assert onchip.serves(field_of(4)) is served
     assert not onchip.serves(field_of(4, width=33))
+    monkeypatch.delenv("WGFINN_ONCHIP")
+    assert not onchip.serves(field_of(4))
 
 
 def test_a_cpu_has_no_capability():

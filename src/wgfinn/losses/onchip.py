@@ -22,7 +22,7 @@ from wgfinn._types import Array, Field, Float
 from wgfinn.models import ACTIVATIONS, MLP, FrictionBracket, GenericField, NeuralPotential, PoissonBracket
 
 _SMALLEST = 16
-# What was measured to fit: states, rows of generators, neurons of a layer; and on which kind of device.
+# What the kernels are written for: states, rows of generators, neurons of a layer, and the kind of device.
 _MOST_STATES = _MOST_ROWS = 16
 _WIDEST = 32
 _LEAST_CAPABILITY = 9.0
@@ -53,11 +53,11 @@ class _Parts(NamedTuple):
 
 
 def serves(field: Field) -> bool:
-    """Whether the kernels know this kind of field and the default device is one that they were measured on.
+    """Whether the kernels are asked for, know this kind of field, and suit the default device.
 
-    `WGFINN_ONCHIP=0` in the environment switches them off.
+    `WGFINN_ONCHIP=1` in the environment asks for them: the way back has not run on a device yet.
     """
-    return os.environ.get(_SWITCH, "1") != "0" and knows(field) and _capability() >= _LEAST_CAPABILITY
+    return os.environ.get(_SWITCH) == "1" and knows(field) and _capability() >= _LEAST_CAPABILITY
 
 
 def _capability() -> float:
