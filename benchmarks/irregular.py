@@ -1,6 +1,6 @@
 """What irregular sampling costs: the same number of samples, regular and complete against jittered with rows missing.
 
-    python benchmarks/irregular.py --out DIR [--systems damped_oscillator gas_containers] [--seeds 5]
+    python benchmarks/irregular.py --out DIR [--systems damped_oscillator gas_containers] [--seeds 5] [--first 0]
 
 For each system at 5 % noise, 80 training runs are measured in three ways: at equally spaced times (`regular`); at
 times with 20 % jitter (uniform within 0.2 steps) of which 10 % are missing, as many samples in all (`rows`); and
@@ -124,6 +124,7 @@ def main() -> None:
     parser.add_argument("--systems", nargs="+", default=["damped_oscillator", "gas_containers"])
     parser.add_argument("--arms", nargs="+", choices=ARMS, default=list(ARMS))
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--residuals", action="store_true")
     arguments = parser.parse_args()
     path = arguments.out / "irregular.json"
@@ -135,7 +136,7 @@ def main() -> None:
             return
         fits = json.loads(path.read_text())["fits"] if path.exists() else {}
         # Seed by seed, so that a comparison exists as early as possible.
-        for seed in range(arguments.seeds):
+        for seed in range(arguments.first, arguments.first + arguments.seeds):
             for name in arguments.systems:
                 for arm in arguments.arms:
                     key = f"{name}/{arm}/seed {seed}"

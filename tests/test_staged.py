@@ -3,6 +3,8 @@
 import json
 import signal
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -24,7 +26,8 @@ from wgfinn.fitting import (
     steps_reached,
     weak_chi_square,
 )
-from wgfinn.refining import Misfit, best_member, coverage, resolution
+from wgfinn.models import MLP, PlainField
+from wgfinn.refining import Misfit, best_member, coverage, resolution, steady_window
 from wgfinn.verdict import judge
 
 SETTINGS = {
@@ -119,6 +122,15 @@ def test_refinement_ends_where_nothing_is_gained(patience, tmp_path):
     assert any(f"ended at step {ended} by itself" in line for line in verdict["lines"])
     assert verdict["ended_at"] == ended
     assert fit(RUNS, spec, folder=tmp_path, resume=True).manifest.steps_done == ended
+
+
+@pytest.mark.parametrize(("growth", "window"), [(0.5, 8), (3.0, 2), (1e4, 1)])
+def test_windows_are_as_long_as_fields_keep_the_data(growth, window):
+    """A field that blows states up by e^(growth t): the shorter the time from free state to free state."""
+    affine = MLP(3, 3, layers=1, width=1, initialisation="unit", key=jax.random.key(0))
+    field = PlainField(eqx.tree_at(lambda f: f.weights[0], affine, growth * np.eye(3)))
+    field = jax.tree.map(lambda leaf: np.asarray(leaf, "float32"), field)
+    assert steady_window([field] * 2, RUNS, np.full(3, 0.01), 8, "float32") == window
 
 
 def test_the_best_look_is_kept():

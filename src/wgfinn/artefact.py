@@ -39,7 +39,7 @@ from wgfinn.models import (
     named_arrays,
     with_named_arrays,
 )
-from wgfinn.training import member, stack
+from wgfinn.training import member
 
 FORMAT = 1
 _MANY_TIMES = 10.0
@@ -237,6 +237,7 @@ def _template(manifest: Manifest, functions: KnownFunctions) -> AbstractField:
 
     def fresh() -> AbstractField:
         one = build(manifest.model, len(manifest.names), key=jax.random.key(0), physics=physics)
-        return stack([jax.tree.map(lambda leaf: leaf.astype(manifest.dtype), one)] * len(manifest.members))
+        copies = len(manifest.members)
+        return jax.tree.map(lambda leaf: jnp.zeros((copies, *leaf.shape), manifest.dtype), one)
 
     return jax.eval_shape(fresh)

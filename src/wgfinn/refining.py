@@ -24,6 +24,7 @@ from wgfinn.losses import (
     Shots,
     fresh_starts,
     make_shots,
+    part_that_leaves,
     run_misfits,
 )
 from wgfinn.models import AbstractField
@@ -35,9 +36,11 @@ from wgfinn.training import (
     TrainingSpec,
     TrainState,
     beside_checkpoint,
-    initial_state,
+    check_starts,
+    initial_states,
     load_checkpoint,
     make_optimiser,
+    member,
     over_members,
     save_checkpoint,
     stack,
@@ -48,6 +51,8 @@ from wgfinn.training import (
 _SAMPLES_PER_STEP = 6400
 _LONGEST_PART = 801
 _LOST = 1e3
+_SETBACK = 1.5
+_MAY_LEAVE = 0.02
 # 95 % of a Gaussian.
 _TWO_SIDED = 1.96
 # A held-out run in double precision, so that the integrator's rounding is no part of the misfit.
@@ -80,7 +85,7 @@ def misfits(
     """Whole runs predicted by each field with the initial state refitted; one that diverges is infinitely far."""
     with jax.enable_x64(True):
         shots = make_shots(trajectories, noise, window=None, longest=_LONGEST_PART, dtype=_MISFIT_DTYPE)
-        double = stack([jax.tree.map(lambda leaf: jnp.asarray(leaf, _MISFIT_DTYPE), field) for field in fields])
+        double = stack([jax.tree.map(lambda leaf: np.asarray(leaf, _MISFIT_DTYPE), field) for field in fields])
         squares, predicted = (np.asarray(a, np.float64) for a in _run_misfits(double, shots))
     squares = np.where(np.isnan(squares) & np.asarray((shots.weight > 0).any(axis=(0, 3))), np.inf, squares)
     return [
@@ -124,7 +129,7 @@ class RefineSpec(Spec):
     """Multiple shooting after the weak stage."""
 
     steps: int = Key(default=6_000, ge=0, description="optimiser steps at most; 0 leaves the stage out")
-    window: int = Key(default=20, ge=1, description="samples from one free state to the next")
+    window: int = Key(default=20, ge=1, description="samples from one free state to the next at most")
     continuity: float = Key(default=100.0, gt=0, description="weight of the gaps between windows, in noise variances")
     held_out: float = Key(default=0.1, ge=0, lt=1, description="part of the runs kept for judging (from five runs on)")
     judge_every: int = Key(default=1_000, ge=1, description="steps between two looks at the runs held out")
@@ -171,15 +176,14 @@ def refine(
 
     All in one set of coordinates. Goes on from `checkpoint` if it is there, to the same end.
     """
-    shots = make_shots(trajectories, noise, window=spec.window, longest=_LONGEST_PART, dtype=training.dtype)
+    window = steady_window(fields, trajectories, noise, spec.window, training.dtype)
+    shots = make_shots(trajectories, noise, window=window, longest=_LONGEST_PART, dtype=training.dtype)
     equations = ShootingEquations(shots, spec.continuity)
     parts = [take_apart(FieldAndStarts(field, fresh_starts(shots)), training.dtype) for field in fields]
     structure = parts[0][1]
     optimiser = make_optimiser(spec.optimiser, structure.shapes)
-    settings = [MemberSettings.create(s, spec.optimiser, AttentionSpec(), training.dtype) for s in seeds]
-    states = stack(
-        [initial_state(w, s, trajectories.n_states, optimiser) for (w, _), s in zip(parts, settings, strict=True)]
-    )
+    settings = stack([MemberSettings.create(s, spec.optimiser, AttentionSpec(), training.dtype) for s in seeds])
+    states = initial_states(stack([w for w, _ in parts]), settings, trajectories.n_states, optimiser)
     longest = max(len(run.t) for run in trajectories.runs)
     batch = max(1, round(_SAMPLES_PER_STEP / min(longest, _LONGEST_PART)))
     problem = Problem(
@@ -188,7 +192,9 @@ def refine(
         structure=structure,
         batch=None if batch >= equations.n_items else batch,
         optimiser=optimiser,
+        setback=_SETBACK,
     )
+    states = check_starts(states, settings, problem)
     kept = _Kept(
         weights=np.stack([np.asarray(w) for w, _ in parts]),
         losses=np.full(len(fields), np.inf),
@@ -209,8 +215,12 @@ def refine(
         if checkpoint is not None:
             save_checkpoint(checkpoint, states, until, kept.to_arrays())
 
+    def fields_of(weights: jax.Array) -> list[AbstractField]:
+        stacked = structure.fields(weights).field
+        return [member(stacked, i) for i in range(len(fields))]
+
     def look(states: TrainState) -> _Kept:
-        found = misfits([structure.field(best).field for best in states.best], judged, noise)
+        found = misfits(fields_of(states.best), judged, noise)
         return kept.after(states, np.array([m.mean for m in found]), tie)
 
     step = int(states.step[0])
@@ -218,7 +228,7 @@ def refine(
         until = min(spec.steps, (step // spec.judge_every + 1) * spec.judge_every)
         states = train(
             states,
-            stack(settings),
+            settings,
             problem,
             training.model_copy(update={"steps": until}),
             names,
@@ -235,7 +245,7 @@ def refine(
     if step > kept.step:
         # Interrupted between two looks: what was reached counts, but a resumed run looks where it would have.
         kept = look(states)
-    best = [structure.field(jnp.asarray(w, training.dtype)).field for w in kept.weights]
+    best = fields_of(jnp.asarray(kept.weights, training.dtype))
     return Refined(
         fields=best,
         misfits=misfits(best, judged, noise),
@@ -243,6 +253,32 @@ def refine(
         steps_done=step,
         ended_early=step < spec.steps and not should_stop(),
     )
+
+
+def steady_window(
+    fields: Sequence[AbstractField],
+    trajectories: Trajectories,
+    noise: Float64[np.ndarray, " state"],
+    longest: int,
+    dtype: str,
+) -> int:
+    """The longest of `longest`, a half, a quarter of it ... in which the fields (their median) keep nearly all windows.
+
+    Where a small displacement grows many times within a window, as beside the few directions in which data with many
+    states really move, a step of the optimiser throws most windows out of the data and nothing is left to learn from.
+    """
+    window = longest
+    while window > 1:
+        shots = make_shots(trajectories, noise, window=window, longest=_LONGEST_PART, dtype=dtype)
+        if np.median(_parts_that_leave(stack(fields), shots)) <= _MAY_LEAVE:
+            break
+        window //= 2
+    return window
+
+
+@eqx.filter_jit
+def _parts_that_leave(fields: AbstractField, shots: Shots) -> jax.Array:
+    return over_members(lambda field: part_that_leaves(field, shots), fields)
 
 
 @dataclass(frozen=True)

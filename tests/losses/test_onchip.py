@@ -23,35 +23,53 @@ def field_of(n_states: int, **model) -> GenericField:
 def windows(n_states: int, n_windows: int = N_WINDOWS, n_steps: int = N_STEPS) -> tuple[jax.Array, jax.Array]:
     first = jax.random.normal(jax.random.key(1), (n_states, n_windows), "float32")
     # One window is padding: steps of length zero.
-    steps = 0.1 * jax.random.uniform(jax.random.key(2), (n_steps, n_windows), "float32").at[:, -1].set(0)
+    steps = 0.2 * jax.random.uniform(jax.random.key(2), (n_steps, n_windows), "float32").at[:, -1].set(0)
     return first, steps
 
 
-def slopes(shoot: Callable, field: GenericField, first: jax.Array, steps: jax.Array):
+def limits(n_states: int, far: float) -> jax.Array:
+    return far * jnp.tile(jnp.array([[-1.0], [1.0]], "float32"), (1, n_states))
+
+
+def slopes(shoot: Callable, field: GenericField, first: jax.Array, steps: jax.Array, around: jax.Array):
     """By the field's weights and the first states, of something that no state enters linearly."""
-    return eqx.filter_jit(jax.grad(lambda f, x: jnp.sin(3 * shoot(f, x, steps)).sum(), (0, 1)))(field, first)
+    return eqx.filter_jit(jax.grad(lambda f, x: jnp.sin(3 * shoot(f, x, steps, around)).sum(), (0, 1)))(field, first)
 
 
-def interpreted(field: GenericField, first: jax.Array, steps: jax.Array) -> jax.Array:
-    return onchip.shoot(field, first, steps, interpret=True)
+def where_one_leaves(field: GenericField, first: jax.Array, steps: jax.Array) -> float:
+    """Half-way between start and end of the window that goes out furthest."""
+    last = jax.jit(shooting._step_by_step)(field, first, steps, limits(len(first), jnp.inf))[-1]
+    begin, end = (np.abs(x).max(axis=0) for x in (first, last))
+    furthest = np.argmax(end - begin)
+    assert end[furthest] > begin[furthest]
+    return float(begin[furthest] + end[furthest]) / 2
+
+
+def interpreted(field: GenericField, first: jax.Array, steps: jax.Array, around: jax.Array) -> jax.Array:
+    return onchip.shoot(field, first, steps, around, interpret=True)
 
 
 @pytest.mark.parametrize(
-    ("n_states", "model"),
+    ("n_states", "model", "limited"),
     [
-        (3, {}),
-        (4, {"activation": "tanh", "width": 20}),
-        (2, {"layers": 4, "width": 8, "rows": 5}),
-        (3, {"layers": 2, "activation": "softplus"}),
+        (3, {}, False),
+        (3, {}, True),
+        (4, {"activation": "tanh", "width": 20}, True),
+        (2, {"layers": 4, "width": 8, "rows": 5}, False),
+        (3, {"layers": 2, "activation": "softplus"}, True),
     ],
 )
-def test_values_and_slopes_are_those_of_the_scheme(n_states, model):
+def test_values_and_slopes_are_those_of_the_scheme(n_states, model, limited):
+    """With limits some windows start beyond them, some get there on their way."""
     field = field_of(n_states, **model)
     first, steps = windows(n_states)
-    expected, found = (jax.jit(f)(field, first, steps) for f in (shooting._step_by_step, interpreted))
+    far = where_one_leaves(field, first, steps) if limited else jnp.inf
+    around = limits(n_states, far)
+    expected, found = (jax.jit(f)(field, first, steps, around) for f in (shooting._step_by_step, interpreted))
     assert found.shape == (N_STEPS, n_states, N_WINDOWS)
+    assert not limited or 0 < np.any(np.abs(found) == np.float32(far), axis=(0, 1)).sum() < N_WINDOWS
     np.testing.assert_allclose(found, expected, atol=2e-5)
-    expected, found = (slopes(f, field, first, steps) for f in (shooting._step_by_step, interpreted))
+    expected, found = (slopes(f, field, first, steps, around) for f in (shooting._step_by_step, interpreted))
     for a, b in zip(jax.tree.leaves(expected), jax.tree.leaves(found), strict=True):
         np.testing.assert_allclose(b, a, atol=2e-4 * max(1.0, float(jnp.abs(a).max())))
 
@@ -60,9 +78,10 @@ def test_members_side_by_side_are_those_alone():
     fields = [field_of(3), field_of(3, initialisation="paper")]
     first, steps = windows(3)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *fields)
-    together = jax.jit(jax.vmap(interpreted, (0, None, None)))(stacked, first, steps)
+    around = limits(3, 2.0)
+    together = jax.jit(jax.vmap(interpreted, (0, None, None, None)))(stacked, first, steps, around)
     for field, found in zip(fields, together, strict=True):
-        np.testing.assert_allclose(found, jax.jit(interpreted)(field, first, steps), atol=1e-6)
+        np.testing.assert_allclose(found, jax.jit(interpreted)(field, first, steps, around), atol=1e-6)
 
 
 @pytest.mark.parametrize("n_states", [2, 8, 10, 16])
@@ -70,7 +89,7 @@ def test_the_compiler_for_cuda_takes_the_kernels(n_states):
     """Without a device: every operation in them has a form there, of a legal size."""
     field = field_of(n_states)
     first, steps = windows(n_states)
-    both_ways = jax.jit(jax.grad(lambda f, x: (onchip.shoot(f, x, steps) ** 2).sum(), (0, 1)))
+    both_ways = jax.jit(jax.grad(lambda f, x: (onchip.shoot(f, x, steps, limits(n_states, 2.0)) ** 2).sum(), (0, 1)))
     program = both_ways.trace(field, first).lower(lowering_platforms=("cuda",)).as_text()
     assert program.count("@__gpu$xla.gpu.triton") == 2
 

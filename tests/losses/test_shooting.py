@@ -9,7 +9,16 @@ import pytest
 
 from wgfinn.data import Run, Trajectories
 from wgfinn.integrate import step
-from wgfinn.losses import FieldAndStarts, ShootingEquations, fresh_starts, make_shots, mean_over_equations, run_misfits
+from wgfinn.losses import (
+    FieldAndStarts,
+    ShootingEquations,
+    fresh_starts,
+    make_shots,
+    mean_over_equations,
+    part_that_leaves,
+    run_misfits,
+)
+from wgfinn.losses.shooting import shoot
 from wgfinn.models import ModelSpec, build
 
 DT, NOISE = 0.1, np.array([0.02, 0.05])
@@ -54,9 +63,7 @@ def true_field(monkeypatch):
 
 
 def _with(field):
-    from wgfinn.losses.shooting import shoot
-
-    return lambda _, first, steps: shoot(field, first, steps)
+    return lambda _, first, steps, limits: shoot(field, first, steps, limits)
 
 
 def starts_at_the_truth(shots, runs, window):
@@ -87,7 +94,8 @@ def test_a_displaced_start_is_missed_in_noise_levels_and_opens_a_gap(true_field)
     starts = starts_at_the_truth(shots, runs, 6)
     equations = ShootingEquations(shots, 9.0)
     moved = np.asarray(equations.residual(true_field(starts.at[0, 0, 1].add(1 / 30))))
-    assert moved[0, 0, 0, -1] == pytest.approx(-3.0, rel=1e-9)  # sqrt(9) times one noise level
+    # sqrt(9) times one noise level, which the bound of thirty takes next to nothing off
+    assert moved[0, 0, 0, -1] == pytest.approx(-3 / np.sqrt(1 + 3**2 / 30**2), rel=1e-9)
     np.testing.assert_allclose(moved[:, 0, 0, :-1], 0, atol=1e-10)
     assert moved[0, 0, 1, 1] == pytest.approx(1.0, rel=0.2)
 
@@ -131,6 +139,28 @@ def test_known_noise_levels_weigh_samples():
     sigma = np.broadcast_to(NOISE * np.linspace(1, 2, 13)[:, None], (13, 2))
     shots = shots_of(Trajectories((Run(run.t, run.x, "a", sigma),), ("x", "y"), ("", "")))
     np.testing.assert_allclose(1 / np.asarray(shots.weight[:7, :, 0, 0]), sigma[:7])
+
+
+def test_a_window_that_leaves_the_data_stays_and_spoils_no_slope(monkeypatch):
+    """The field explodes beyond the data: without limits the slopes would not be numbers."""
+    shots = shots_of(runs_of(20, 20))
+    equations = ShootingEquations(shots, 100.0)
+
+    def mean_square(factor):
+        monkeypatch.setattr("wgfinn.losses.shooting.shoot", _with(lambda x: truth(x) + factor * x**3))
+        return jnp.mean(equations.residual(Truth(fresh_starts(shots))) ** 2)
+
+    value, slope = jax.value_and_grad(mean_square)(1e3)
+    assert np.isfinite([value, slope]).all()
+    assert value > 30 * mean_square(0.0)
+    low, high = np.asarray(shots.limits)
+    measured = np.concatenate([run.x for run in runs_of(20, 20).runs])
+    np.testing.assert_allclose(high - low, 3 * (measured.max(axis=0) - measured.min(axis=0)))
+
+
+@pytest.mark.parametrize(("factor", "least", "most"), [(0.0, 0.0, 0.0), (1e3, 0.9, 1.0)])
+def test_the_part_of_windows_that_leave(factor, least, most):
+    assert least <= float(part_that_leaves(lambda x: truth(x) + factor * x, shots_of(runs_of(20, 20)))) <= most
 
 
 def test_misfit_of_the_truth_is_one():

@@ -167,4 +167,4 @@ def test_one_compilation_a_training(caplog, monkeypatch):
     with jax.log_compiles(), caplog.at_level(logging.WARNING):
         seen, _, _ = steps_seen(beginning, spec(log_every=1000))
     assert seen == [5, 15, 35, 40]
-    assert sum(r.getMessage().startswith("Compiling jit(advance)") for r in caplog.records) == 1
+    assert sum(r.getMessage().startswith("Compiling jit(_advance)") for r in caplog.records) == 1

@@ -13,7 +13,7 @@ from wgfinn.training.optimisers import AdamW, learning_rate
 from wgfinn.training.problem import Problem
 from wgfinn.training.spec import OptimiserSpec
 from wgfinn.training.state import MemberSettings, member, stack
-from wgfinn.training.step import advance, check, initial_state, train_step
+from wgfinn.training.step import advance, check, check_starts, initial_state, initial_states, train_step
 from wgfinn.training.structure import take_apart
 from wgfinn.weak import TestFunctionSpec
 
@@ -43,10 +43,11 @@ def some_field(seed=0, dtype="float64", model=PLAIN):
     return take_apart(field, dtype)
 
 
-def problem_of(runs, dtype="float64", batch=None, strong=False, model=PLAIN):
+def problem_of(runs, dtype="float64", batch=None, strong=False, model=PLAIN, **options):
     spec = TestFunctionSpec(width=12, degree=3)
     equations = StrongEquations(runs, dtype) if strong else WeakEquations(runs, spec, dtype)
-    return Problem(equations, jnp.asarray([1.0, 1.5, 3.0], dtype), some_field(dtype=dtype, model=model)[1], batch)
+    structure = some_field(dtype=dtype, model=model)[1]
+    return Problem(equations, jnp.asarray([1.0, 1.5, 3.0], dtype), structure, batch, **options)
 
 
 def start(settings, seed=0, dtype="float64", model=PLAIN):
@@ -281,6 +282,41 @@ def test_what_a_check_tells():
     assert float(info.loss) == pytest.approx(expected, rel=1e-12)
     np.testing.assert_allclose(info.residual, np.abs(residual).mean(axis=(1, 2)), rtol=1e-12)
     assert (float(info.gradient_norm), float(info.rate)) == (2.5, 1e-2)
+
+
+@pytest.mark.parametrize(("setback", "returns"), [(None, False), (1.5, True), (1e9, False)])
+def test_after_a_setback_a_member_goes_on_from_its_best_with_half_the_rate(setback, returns):
+    settings = numbers()
+    problem = problem_of(some_runs(), setback=setback)
+    best, _ = check(start(settings), settings, problem, jnp.zeros(()))
+    away = eqx.tree_at(lambda s: s.weights, best, best.weights + 3.0)
+    after, info = check(away, settings, problem, jnp.zeros(()))
+    assert float(info.loss) > 1.5 * float(best.best_loss)
+    np.testing.assert_array_equal(after.weights, best.best if returns else away.weights)
+    assert float(after.caution) == (0.5 if returns else 1.0)
+    assert float(info.rate) == pytest.approx(float(settings.rate) * float(after.caution))
+
+
+def test_caution_shortens_steps():
+    """Adam's step is proportional to the rate."""
+    settings = numbers()
+    problem = problem_of(some_runs(), setback=1.5)
+    state = start(settings)
+    cautious = eqx.tree_at(lambda s: s.caution, state, jnp.asarray(0.25))
+    whole, part = (train_step(s, settings, problem)[0].weights - s.weights for s in (state, cautious))
+    np.testing.assert_allclose(part, whole / 4, rtol=1e-10)
+
+
+def test_starts_are_checked_before_the_first_step():
+    settings = stack([numbers(seed=1), numbers(seed=2)])
+    weights = stack([some_field(seed)[0] for seed in (1, 2)])
+    problem = problem_of(some_runs())
+    states = check_starts(initial_states(weights, settings, 3), settings, problem)
+    for i, loss in enumerate(states.best_loss):
+        alone, _ = check(start(numbers(seed=i + 1), seed=i + 1), numbers(seed=i + 1), problem, jnp.zeros(()))
+        np.testing.assert_allclose(loss, alone.best_loss, rtol=1e-12)
+        np.testing.assert_array_equal(states.best[i], weights[i])
+    np.testing.assert_array_equal(states.step, 0)
 
 
 def test_the_first_divergence_is_remembered():

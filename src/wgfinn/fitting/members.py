@@ -5,9 +5,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float, UInt
 
 from wgfinn._errors import InputError
 from wgfinn.data import Scales, Trajectories, cut, state_std
@@ -32,7 +34,7 @@ from wgfinn.training import (
     Structure,
     TrainState,
     graceful_interrupt,
-    initial_state,
+    initial_states,
     load_checkpoint,
     make_optimiser,
     save_checkpoint,
@@ -121,13 +123,11 @@ def train_members(
     n_states = members[0].trajectories.n_states
     own_data = any(m.trajectories is not members[0].trajectories for m in members)
     physics = known_physics(members, spec, functions)
-    weights, structures = zip(*(_start(spec, n_states, m.seed, physics) for m in members), strict=True)
-    settings = [MemberSettings.create(m.seed, m.optimiser, m.attention, dtype) for m in members]
-    optimiser = make_optimiser(members[0].optimiser, structures[0].shapes)
-    states = stack([initial_state(w, s, n_states, optimiser) for w, s in zip(weights, settings, strict=True)])
-    problems = [
-        _problem(spec, m.trajectories, structures[0], optimiser) for m in (members if own_data else members[:1])
-    ]
+    weights, structure = _starts(spec, n_states, [m.seed for m in members], physics)
+    settings = stack([MemberSettings.create(m.seed, m.optimiser, m.attention, dtype) for m in members])
+    optimiser = make_optimiser(members[0].optimiser, structure.shapes)
+    states = initial_states(weights, settings, n_states, optimiser)
+    problems = [_problem(spec, m.trajectories, structure, optimiser) for m in (members if own_data else members[:1])]
     problem = _stack_problems(problems) if own_data else problems[0]
     seconds = 0.0
     if resume:
@@ -136,7 +136,7 @@ def train_members(
     with graceful_interrupt() if should_stop is None else nullcontext(should_stop) as stop:
         states = train(
             states,
-            stack(settings),
+            settings,
             problem,
             spec.training,
             [m.name for m in members],
@@ -147,11 +147,20 @@ def train_members(
             seconds_before=seconds,
             should_stop=stop,
         )
-    return _trained(states, structures[0])
+    return _trained(states, structure)
 
 
-def _start(spec: FitSpec, n_states: int, seed: int, physics: Physics) -> tuple[jax.Array, Structure]:
-    return take_apart(build(spec.model, n_states, key=jax.random.key(seed), physics=physics), spec.training.dtype)
+def _starts(
+    spec: FitSpec, n_states: int, seeds: Sequence[int], physics: Physics
+) -> tuple[Float[Array, "member weight"], Structure]:
+    """The first weights of each seed, and what is not weights, which they share."""
+
+    @eqx.filter_jit
+    def start(seed: UInt[Array, ""]) -> tuple[jax.Array, Structure]:
+        return take_apart(build(spec.model, n_states, key=jax.random.key(seed), physics=physics), spec.training.dtype)
+
+    weights, structures = zip(*(start(jnp.asarray(seed, jnp.uint32)) for seed in seeds), strict=True)
+    return stack(weights), structures[0]
 
 
 def known_physics(members: Sequence[Member], spec: FitSpec, functions: KnownFunctions = NO_FUNCTIONS) -> Physics:
@@ -203,7 +212,7 @@ def _trained(states: TrainState, structure: Structure) -> Trained:
     losses = np.asarray(states.best_loss)
     diverged = np.asarray(states.diverged_at)
     return Trained(
-        fields=stack([structure.field(best) for best in states.best]),
+        fields=structure.fields(states.best),
         losses=tuple(float(loss) for loss in losses),
         diverged_at=tuple(int(d) if d >= 0 else None for d in diverged),
         steps_done=int(states.step[0]),

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
+import jax
 import numpy as np
 from jaxtyping import Float64
 
@@ -14,6 +16,7 @@ from wgfinn.fitting.choices import choose_scales, hold_out, noise_levels
 from wgfinn.fitting.folder import refinement_checkpoint
 from wgfinn.fitting.members import Member, Trained, ensemble, make_equations, rescale, train_members
 from wgfinn.fitting.spec import FitSpec
+from wgfinn.losses import AbstractEquations
 from wgfinn.models import AbstractField, KnownFunctions
 from wgfinn.refining import Misfit, Refined, best_member, coverage, misfits, refine
 from wgfinn.training import Observer, Record, graceful_interrupt, member, stack
@@ -120,10 +123,10 @@ def _choose(
     begun: Sequence[Member], started: Trained, judged: Trajectories, noise: Float64[np.ndarray, " state"], count: int
 ) -> _Chosen:
     """The `count` starts of least misfit: near its floor the weak loss no longer tells good fields from bad ones, but
-    their trajectories do."""
+    their trajectories do. Where all lose every run, it is the weak loss that tells."""
     candidates = [member(started.fields, i) for i in range(len(begun))]
     found = misfits(candidates, judged, noise)
-    best = [int(i) for i in np.argsort([m.mean for m in found], kind="stable")[:count]]
+    best = sorted(range(len(begun)), key=lambda i: (found[i].mean, started.losses[i]))[:count]
     return _Chosen(
         members=[begun[i] for i in best],
         fields=[candidates[i] for i in best],
@@ -169,16 +172,19 @@ def weak_chi_square(
     """
 
     def residual(runs: Trajectories) -> Float64[np.ndarray, "state equation"]:
-        equations = make_equations(spec, runs)
-        values = np.asarray(equations.residual(field), np.float64)
-        mask = equations.mask()
-        values = values if mask is None else values * np.asarray(mask)
+        values = np.asarray(_masked_residual(make_equations(spec, runs), field), np.float64)
         return values.reshape(len(values), -1)
 
     rng = np.random.default_rng(0)
     here = residual(runs)
     changes = [residual(_with_more_noise(runs, noise, rng)) - here for _ in range(_NOISE_DRAWS)]
     return (here**2).sum(axis=1) / np.mean([(c**2).sum(axis=1) for c in changes], axis=0)
+
+
+@eqx.filter_jit
+def _masked_residual(equations: AbstractEquations, field: Field) -> jax.Array:
+    values, mask = equations.residual(field), equations.mask()
+    return values if mask is None else values * mask
 
 
 def _with_more_noise(

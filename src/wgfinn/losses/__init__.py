@@ -8,7 +8,15 @@ from wgfinn.losses.residuals import (
     weak_residual,
 )
 from wgfinn.losses.scattered import ScatteredWeakEquations, is_regular, require_windows, width_over_gaps
-from wgfinn.losses.shooting import FieldAndStarts, ShootingEquations, Shots, fresh_starts, make_shots, run_misfits
+from wgfinn.losses.shooting import (
+    FieldAndStarts,
+    ShootingEquations,
+    Shots,
+    fresh_starts,
+    make_shots,
+    part_that_leaves,
+    run_misfits,
+)
 from wgfinn.losses.weighting import (
     AttentionSpec,
     Weights,
@@ -33,6 +41,7 @@ __all__ = [
     "is_regular",
     "make_shots",
     "mean_over_equations",
+    "part_that_leaves",
     "require_windows",
     "run_misfits",
     "state_weights",

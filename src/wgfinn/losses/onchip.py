@@ -90,6 +90,7 @@ def shoot(
     field: Field,
     first: Float[Array, "state window"],
     steps: Float[Array, "step window"],
+    limits: Float[Array, "2 state"],
     *,
     interpret: bool = False,
 ) -> Float[Array, "step state window"]:
@@ -108,8 +109,10 @@ def shoot(
     )
     total = -(-n_windows // kernel.block) * kernel.block
     padded = _pad(first, (_SMALLEST, total))
-    later: Array = _shoot(kernel, parts, padded, _pad(steps, (len(steps), total)))  # pyright: ignore[reportAssignmentType]
-    return later[:, :d, :n_windows]
+    # A state of padding is zero, within these.
+    around = jnp.pad(limits, ((0, 0), (0, _SMALLEST - d)), constant_values=((0, 0), (0, 1))).at[0, d:].set(-1)
+    later: Array = _shoot(kernel, parts, padded, _pad(steps, (len(steps), total)), around)  # pyright: ignore[reportAssignmentType]
+    return jnp.moveaxis(later, 1, 0)[:, :d, :n_windows]
 
 
 # --- padding ----------------------------------------------------------------------------------------------------------
@@ -326,50 +329,55 @@ def _flat(array: Array) -> Array:
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _shoot(kernel: _Kernel, parts: _Parts, first: Array, steps: Array) -> Array:
-    return _remember(kernel, parts, first, steps)[0]
+def _shoot(kernel: _Kernel, parts: _Parts, first: Array, steps: Array, limits: Array) -> Array:
+    return _remember(kernel, parts, first, steps, limits)[0]
 
 
-def _remember(kernel: _Kernel, parts: _Parts, first: Array, steps: Array) -> tuple[Array, Any]:
+def _remember(kernel: _Kernel, parts: _Parts, first: Array, steps: Array, limits: Array) -> tuple[Array, Any]:
     """The states after each step; the states at which the field was evaluated are remembered."""
     leaves, treedef = jax.tree.flatten(parts)
 
     def program(*refs):
-        *of_parts, of_first, of_steps, of_stages, of_last = refs
+        *of_parts, of_first, of_steps, of_limits, of_stages, of_later = refs
         parts = jax.tree.unflatten(treedef, of_parts)
 
         def advance(k, x):
             dt = of_steps[k, :]
+            low, high = of_limits[0, :][:, None], of_limits[1, :][:, None]
 
             def mix(stage, u):
                 of_stages[:, k, stage, :] = u
                 kept = _kept(stage, x.dtype)
-                return kept * x + (1 - kept) * (u + dt[None] * kernel.velocity(parts, u))
+                moved = kept * x + (1 - kept) * (u + dt[None] * kernel.velocity(parts, u))
+                return jnp.minimum(jnp.maximum(moved, low), high)
 
-            return jax.lax.fori_loop(0, len(_KEPT), mix, x)
+            moved = jax.lax.fori_loop(0, len(_KEPT), mix, x)
+            x = jnp.where(_all_inside(x, low, high), moved, x)
+            of_later[:, k, :] = x
+            return x
 
-        of_last[...] = jax.lax.fori_loop(0, len(steps), advance, of_first[...])
+        jax.lax.fori_loop(0, len(steps), advance, of_first[...])
 
-    shapes = [_record(len(first), kernel, steps), jax.ShapeDtypeStruct(first.shape, first.dtype)]
-    stages, last = pl.pallas_call(
+    later = jax.ShapeDtypeStruct((len(first), len(steps), first.shape[1]), first.dtype)
+    shapes = [_record(len(first), kernel, steps), later]
+    stages, later = pl.pallas_call(
         program,
         grid=(first.shape[1] // kernel.block,),
-        in_specs=[*map(_whole, leaves), _columns(first, kernel), _columns(steps, kernel)],
+        in_specs=[*map(_whole, leaves), _columns(first, kernel), _columns(steps, kernel), _whole(limits)],
         out_specs=[_columns(shape, kernel) for shape in shapes],
         out_shape=shapes,
         **_compilation(kernel),
-    )(*leaves, first, steps)
-    later = jnp.concatenate([jnp.moveaxis(stages[:, 1:, 0], 1, 0), last[None]])
-    return later, (parts, steps, stages)
+    )(*leaves, first, steps, limits)
+    return later, (parts, steps, limits, stages, later)
 
 
-def _back(kernel: _Kernel, remembered: Any, cotangent: Array) -> tuple[_Parts, Array, Array]:
+def _back(kernel: _Kernel, remembered: Any, cotangent: Array) -> tuple[_Parts, Array, Array, Array]:
     """Reverse through all steps.
 
     What enters each product and the derivative by its result go to memory; sums of their products over all stages and
     windows, which are the derivatives by the weights, are left to the library.
     """
-    parts, steps, stages = remembered
+    parts, steps, limits, stages, later = remembered
     leaves, treedef = jax.tree.flatten(parts)
     entered, results = _sizes(parts)
     records, record_def = jax.tree.flatten(
@@ -380,19 +388,21 @@ def _back(kernel: _Kernel, remembered: Any, cotangent: Array) -> tuple[_Parts, A
     )
 
     def program(*refs):
-        of_parts, (of_stages, of_steps, of_cotangent) = refs[: len(leaves)], refs[len(leaves) : len(leaves) + 3]
-        of_first, *of_records = refs[len(leaves) + 3 :]
+        of_parts, others = refs[: len(leaves)], refs[len(leaves) :]
+        of_stages, of_later, of_steps, of_cotangent, of_limits, of_first, *of_records = others
         parts = jax.tree.unflatten(treedef, of_parts)
         of_entered, of_slopes = jax.tree.unflatten(record_def, of_records)
 
         def retreat(i, towards):
             k = len(steps) - 1 - i
             dt = of_steps[k, :]
+            low, high = of_limits[0, :][:, None], of_limits[1, :][:, None]
 
             def stage_back(j, carry):
-                on_x, on_u = carry
+                on_x, on_u, reached = carry
                 stage = len(_KEPT) - 1 - j
                 kept = _kept(stage, on_x.dtype)
+                on_u = jnp.where(_inside(reached, low, high), on_u, 0)
 
                 def keep(name: str, entering: Array | None, slope: Array) -> None:
                     of_slopes[name][:, k, stage, :] = slope
@@ -401,26 +411,32 @@ def _back(kernel: _Kernel, remembered: Any, cotangent: Array) -> tuple[_Parts, A
 
                 u = of_stages[:, k, stage, :]
                 through = kernel.pull(parts, u, (1 - kept) * dt[None] * on_u, keep)
-                return on_x + kept * on_u, (1 - kept) * on_u + through
+                return on_x + kept * on_u, (1 - kept) * on_u + through, u
 
-            towards = towards + of_cotangent[k, :, :]
-            on_x, on_u = jax.lax.fori_loop(0, len(_KEPT), stage_back, (jnp.zeros_like(towards), towards))
-            return on_x + on_u
+            towards = towards + of_cotangent[:, k, :]
+            moving = _all_inside(of_stages[:, k, 0, :], low, high)
+            start = (jnp.zeros_like(towards), jnp.where(moving, towards, 0), of_later[:, k, :])
+            on_x, on_u, _ = jax.lax.fori_loop(0, len(_KEPT), stage_back, start)
+            return on_x + on_u + jnp.where(moving, 0, towards)
 
         of_first[...] = jax.lax.fori_loop(0, len(steps), retreat, jnp.zeros(of_first.shape, of_first.dtype))
 
-    first = jax.ShapeDtypeStruct(cotangent.shape[1:], cotangent.dtype)
+    first = jax.ShapeDtypeStruct((len(cotangent), cotangent.shape[2]), cotangent.dtype)
     on_first, *found = pl.pallas_call(
         program,
         grid=(first.shape[1] // kernel.block,),
-        in_specs=[*map(_whole, leaves), *(_columns(a, kernel) for a in (stages, steps, cotangent))],
+        in_specs=[
+            *map(_whole, leaves),
+            *(_columns(a, kernel) for a in (stages, later, steps, cotangent)),
+            _whole(limits),
+        ],
         out_specs=[_columns(shape, kernel) for shape in (first, *records)],
         out_shape=[first, *records],
         **_compilation(kernel),
-    )(*leaves, stages, steps, cotangent)
+    )(*leaves, stages, later, steps, cotangent, limits)
     on_parts = _on_parts(parts, stages, *jax.tree.unflatten(record_def, found))
-    # Times are data: nothing is learnt of them.
-    return on_parts, on_first, jnp.zeros_like(steps)
+    # Times and limits are data: nothing is learnt of them.
+    return on_parts, on_first, jnp.zeros_like(steps), jnp.zeros_like(limits)
 
 
 _shoot.defvjp(_remember, _back)
@@ -485,6 +501,15 @@ def _on_parts(parts: _Parts, stages: Array, entered: dict[str, Array], slopes: d
         poisson_generators=weight("poisson_generators"),
         friction_generators=weight("friction_generators"),
     )
+
+
+def _inside(x: Array, low: Array, high: Array) -> Array:
+    return (x > low) & (x < high)
+
+
+def _all_inside(x: Array, low: Array, high: Array) -> Array:
+    # As a sum of numbers: the compiler for GPUs has no reduction of truth values.
+    return (~_inside(x, low, high)).astype(x.dtype).sum(axis=0, keepdims=True) == 0
 
 
 def _kept(stage: Any, dtype: Any) -> Array:

@@ -22,6 +22,7 @@ from wgfinn.weak import TestFunctionSpec, WeakOperator
 Items = jax.Array | None
 
 _WORTH_HALVING = 16_384
+_DIVIDED_BY = 256
 
 
 def weak_residual(
@@ -118,7 +119,7 @@ class StrongEquations(AbstractEquations):
 
     def residual(self, field: Field, items: Items = None) -> Float[Array, "state pair"]:
         before, after, steps = (draw(a, items) for a in (self.before, self.after, self.steps))
-        return strong_residual(field, before, after, steps)
+        return strong_residual(lambda x: rates_at(field, x), before, after, steps)
 
     def mask(self, items: Items = None) -> None:
         return None
@@ -128,12 +129,16 @@ def rates_at(field: Field, states: Float[Array, "state *batch"]) -> Float[Array,
     """The field at each of many states, over one long batch axis: its small products then run over contiguous memory.
 
     On a CPU many states go in two halves, which do not wait for each other: while one core adds up a gradient of one
-    half, another goes on with the other half. An accelerator fills itself with one.
+    half, another goes on with the other half. An accelerator fills itself with one, and adds up gradients in equal
+    parts; where their number does not divide the states', it would copy every array once more to pad it.
     """
     flat = states.reshape(len(states), -1)
-    halved = jax.default_backend() == "cpu" and flat.shape[1] >= _WORTH_HALVING
-    rates = [field(part) for part in jnp.array_split(flat, 2 if halved else 1, axis=1)]
-    return jnp.concatenate(rates, axis=1).reshape(states.shape)
+    n = flat.shape[1]
+    if jax.default_backend() == "cpu":
+        rates = [field(part) for part in jnp.array_split(flat, 2 if n >= _WORTH_HALVING else 1, axis=1)]
+        return jnp.concatenate(rates, axis=1).reshape(states.shape)
+    padded = jnp.pad(flat, ((0, 0), (0, -n % _DIVIDED_BY)), mode="edge")
+    return field(padded)[:, :n].reshape(states.shape)
 
 
 def draw(array: Array, items: Items) -> Array:

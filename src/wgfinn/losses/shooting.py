@@ -8,6 +8,9 @@ $$ \frac{x_w(t_k) - y_k}{\sigma_k} \quad\text{and}\quad \sqrt{\rho}\, \frac{x_w(
 With a large continuity $\rho$ the windows of a run join to one trajectory, and what is minimised is its likelihood
 under Gaussian noise; with free starts it is well behaved even from a poor field, and all windows run side by side.
 No noisy state enters the field, unlike in the weak and strong form.
+
+A poor field may still throw a window out of the data within a few samples. There it stays, and no miss counts more than
+a bound: otherwise one such window, infinitely far, would be the end of the training.
 """
 
 import equinox as eqx
@@ -30,6 +33,8 @@ _LONGEST_STEP = 1.5
 _SMOOTHED_OVER = 7
 # Starts are counted in this many noise levels: their steps are then larger than those of the weights.
 _START_UNIT = 30.0
+# No miss counts more than this many noise levels, or than this part of a state's range where that is more.
+_LARGE_MISS, _LARGE_PART = 30.0, 0.1
 # How far beside a run, in noise levels, the runs start that tell its slopes.
 _PROBE = 2.0**-6
 
@@ -56,10 +61,19 @@ class Shots(eqx.Module):
     noise: Float[Array, "state 1 1"]
     joined: Float[Array, "traj border"]
     """One where a window has a successor in its run."""
+    limits: Float[Array, "2 state"]
+    """The least and the largest states measured, and as far beyond as they are apart: windows that get there stay."""
 
     @property
     def n_runs(self) -> int:
         return self.first.shape[1]
+
+    def bounded(self, missed: Float[Array, "equation state traj window"]) -> Float[Array, "equation state traj window"]:
+        r"""$r / \sqrt{1 + r^2/c^2}$: misses, in noise levels, count as what they are while they are small, and never
+        more than c, which is thirty, or a tenth of the range of what was measured where that is more."""
+        measured = (self.limits[1] - self.limits[0])[:, None, None] / 3
+        bound = jnp.maximum(_LARGE_MISS, _LARGE_PART * measured / self.noise)[None]
+        return missed * jax.lax.rsqrt(1 + (missed / bound) ** 2)
 
 
 def make_shots(
@@ -90,27 +104,47 @@ def make_shots(
                 weight[0, :, r, w] = 0.0
                 weight[1:, :, r, w] *= n > 0
                 joined[r, w - 1] = n > 0
-    return Shots(*(jnp.asarray(a, dtype) for a in (measured, weight, steps, first, noise[:, None, None], joined)))
+    arrays = (measured, weight, steps, first, noise[:, None, None], joined, _limits([x for _, x, _ in runs]))
+    return Shots(*(jnp.asarray(a, dtype) for a in arrays))
+
+
+def _limits(states: list[Float64[np.ndarray, "_ state"]]) -> Float64[np.ndarray, "2 state"]:
+    together = np.concatenate(states)
+    least, most = np.nanmin(together, axis=0), np.nanmax(together, axis=0)
+    beyond = np.where(most > least, most - least, 1.0)
+    return np.stack([least - beyond, most + beyond])
 
 
 def shoot(
-    field: Field, first: Float[Array, "state *batch"], steps: Float[Array, "step *batch"]
+    field: Field,
+    first: Float[Array, "state *batch"],
+    steps: Float[Array, "step *batch"],
+    limits: Float[Array, "2 state"] | None = None,
 ) -> Float[Array, "time state *batch"]:
-    """The states at all times of all windows: one step of the scheme per sample."""
+    """The states at all times of all windows: one step of the scheme per sample. A window that reaches one of the
+    `limits` stays there."""
     start, durations = first.reshape(len(first), -1), steps.reshape(len(steps), -1)
-    on_chip = onchip.serves(field)
-    later = onchip.shoot(field, start, durations) if on_chip else _step_by_step(field, start, durations)
+    if limits is None:
+        limits = jnp.tile(jnp.array([[-jnp.inf], [jnp.inf]], first.dtype), (1, len(first)))
+    go = onchip.shoot if onchip.serves(field) else _step_by_step
+    later = go(field, start, durations, limits)
     return jnp.concatenate([first[None], later.reshape(-1, *first.shape)])
 
 
 def _step_by_step(
-    field: Field, first: Float[Array, "state window"], steps: Float[Array, "step window"]
+    field: Field,
+    first: Float[Array, "state window"],
+    steps: Float[Array, "step window"],
+    limits: Float[Array, "2 state"],
 ) -> Float[Array, "step state window"]:
     # The way back computes the networks' inner values again, which is faster than to keep them all in memory.
     recomputed = jax.checkpoint(lambda y: field(y), prevent_cse=False)
+    low, high = limits[0][:, None], limits[1][:, None]
 
     def advance(x: Array, dt: Array) -> tuple[Array, Array]:
-        x = looped_step(recomputed, x, dt[None])
+        inside = jnp.all((x > low) & (x < high), axis=0, keepdims=True)
+        moved = looped_step(recomputed, x, dt[None], lambda u: jnp.clip(u, low, high))
+        x = jnp.where(inside, moved, x)
         return x, x
 
     return jax.lax.scan(advance, first, steps)[1]
@@ -138,11 +172,11 @@ class ShootingEquations(AbstractEquations):
 
         displacement = _START_UNIT * shots.noise * of_items(field.starts, 1)
         first = of_items(shots.first, 1) + displacement
-        x = shoot(field.field, first, of_items(shots.steps, 1))
+        x = shoot(field.field, first, of_items(shots.steps, 1), shots.limits)
         missed = (x - of_items(shots.measured, 2)) * of_items(shots.weight, 2)
         gap = (x[-1, :, :, :-1] - first[:, :, 1:]) / shots.noise * of_items(shots.joined, 0)[None]
         gap = jnp.sqrt(self.continuity) * jnp.pad(gap, ((0, 0), (0, 0), (0, 1)))
-        return jnp.moveaxis(jnp.concatenate([missed, gap[None]]), 0, -1)
+        return jnp.moveaxis(shots.bounded(jnp.concatenate([missed, gap[None]])), 0, -1)
 
     def mask(self, items: Items = None) -> Float[Array, "state traj window equation"]:
         """Which samples were measured, per state; every window has its gap, of size zero for the last."""
@@ -150,6 +184,13 @@ class ShootingEquations(AbstractEquations):
         exists = jnp.moveaxis(exists, 0, -1)
         exists = jnp.concatenate([exists, jnp.ones_like(exists[..., :1])], axis=-1)
         return exists if items is None else exists[:, items]
+
+
+def part_that_leaves(field: Field, shots: Shots) -> Float[Array, ""]:
+    """Which part of the windows ends at a limit: the field loses the data before their end."""
+    last = shoot(field, shots.first, shots.steps, shots.limits)[-1]
+    low, high = (limit[:, None, None] for limit in shots.limits)
+    return jnp.mean(jnp.any((last <= low) | (last >= high), axis=0).astype(last.dtype))
 
 
 def fresh_starts(shots: Shots) -> Float[Array, "state traj window"]:

@@ -7,7 +7,7 @@ from wgfinn.training.optimisers import AbstractOptimiser, AdamW, Soap, learning_
 from wgfinn.training.problem import Problem
 from wgfinn.training.spec import OptimiserSpec, TrainingSpec
 from wgfinn.training.state import MemberSettings, StepInfo, TrainState, member, stack
-from wgfinn.training.step import advance, initial_state, over_members, train_step
+from wgfinn.training.step import advance, check_starts, initial_state, initial_states, over_members, train_step
 from wgfinn.training.structure import Structure, take_apart
 
 __all__ = [
@@ -26,9 +26,11 @@ __all__ = [
     "TrainingSpec",
     "advance",
     "beside_checkpoint",
+    "check_starts",
     "checkpoint_step",
     "graceful_interrupt",
     "initial_state",
+    "initial_states",
     "learning_rate",
     "load_checkpoint",
     "make_optimiser",

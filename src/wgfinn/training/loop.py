@@ -20,9 +20,11 @@ import numpy as np
 from wgfinn.training.problem import Problem
 from wgfinn.training.spec import TrainingSpec
 from wgfinn.training.state import MemberSettings, StepInfo, TrainState
-from wgfinn.training.step import advance
+from wgfinn.training.step import advance, advance_soon
 
 _CHUNK_SECONDS = 0.5
+# Steps from which a program on an accelerator is worth the minute that its best form takes to find.
+_LONG = 20_000
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,9 @@ def train(
     while step < spec.steps and not should_stop():
         interval, n_checks = _next_chunk(step, chunk, spec)
         before = time.monotonic()
-        states, info = _advance(states, settings, problem, n_checks, interval=interval, own_data=own_data)
+        states, info = _advance(
+            states, settings, problem, n_checks, interval=interval, own_data=own_data, long=spec.steps >= _LONG
+        )
         now = time.monotonic()
         chunk = _chunk_for(n_checks, now - before)
         step += interval * n_checks
@@ -101,15 +105,23 @@ def train(
 
 
 def _advance(
-    states: TrainState, settings: MemberSettings, problem: Problem, n_checks: int, *, interval: int, own_data: bool
+    states: TrainState,
+    settings: MemberSettings,
+    problem: Problem,
+    n_checks: int,
+    *,
+    interval: int,
+    own_data: bool,
+    long: bool,
 ) -> tuple[TrainState, StepInfo]:
     """`advance`, on a CPU with a thread for each member: a member alone keeps little more than one core busy.
 
     A member's numbers are the same to the bit, whoever runs beside it.
     """
-    go = functools.partial(advance, interval=interval, own_data=own_data)
+    on_cpu = jax.default_backend() == "cpu"
+    go = functools.partial(advance if long or on_cpu else advance_soon, interval=interval, own_data=own_data)
     count = len(states.step)
-    if jax.default_backend() != "cpu" or count == 1:
+    if count == 1 or not on_cpu:
         return jax.block_until_ready(go(states, settings, problem, jnp.asarray(n_checks)))
     shared, own = eqx.partition(problem, lambda leaf: not own_data or not eqx.is_array(leaf))
     # A thread has settings of its own.

@@ -11,7 +11,8 @@ from wgfinn.training.structure import Structure
 class Problem(eqx.Module):
     """The equations, the state weights, how many items a step draws, and the optimiser.
 
-    `structure` makes a field of a member's vector of weights.
+    `structure` makes a field of a member's vector of weights. `setback`: where a check finds the loss more than this
+    many times the least so far, the member goes on from its best weights with half the learning rate; None: never.
     """
 
     equations: AbstractEquations
@@ -19,3 +20,4 @@ class Problem(eqx.Module):
     structure: Structure
     batch: int | None = eqx.field(static=True)
     optimiser: AbstractOptimiser = eqx.field(static=True, default=AdamW())
+    setback: float | None = eqx.field(static=True, default=None)

@@ -6,6 +6,7 @@ from typing import TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Int, UInt
 
@@ -54,6 +55,8 @@ class TrainState(eqx.Module):
     best_loss: Scalar
     diverged_at: Int[Array, ""]
     """The first check at which the loss was not finite; -1 while all is well."""
+    caution: Scalar
+    """What is left of the learning rate after setbacks (`Problem.setback`); one while there were none."""
 
 
 class StepInfo(eqx.Module):
@@ -67,7 +70,8 @@ class StepInfo(eqx.Module):
 
 def stack(members: Sequence[T]) -> T:
     """Members of equal shape as one value with a leading member axis on every array."""
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
+    # On the host: stacked on a device, each shape would be a program to compile.
+    return jax.tree.map(lambda *leaves: jnp.asarray(np.stack([np.asarray(leaf) for leaf in leaves])), *members)
 
 
 def member(stacked: T, index: int) -> T:

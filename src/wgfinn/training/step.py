@@ -34,7 +34,18 @@ def initial_state(
         best=jnp.copy(weights),
         best_loss=jnp.asarray(jnp.inf, dtype),
         diverged_at=jnp.asarray(-1, jnp.int32),
+        caution=jnp.ones((), dtype),
     )
+
+
+def initial_states(
+    weights: Float[Array, "member weight"],
+    settings: MemberSettings,
+    n_states: int,
+    optimiser: AbstractOptimiser = AdamW(),  # noqa: B008
+) -> TrainState:
+    """All members before their first step."""
+    return jax.jit(jax.vmap(lambda w, s: initial_state(w, s, n_states, optimiser)))(weights, settings)
 
 
 def train_step(
@@ -61,6 +72,8 @@ def train_step(
         return weighted_loss(residual, problem.weights * multiplier, mask), multiplier
 
     gradient, multiplier = jax.grad(loss, has_aux=True)(state.weights)
+    if problem.setback is not None:
+        settings = _more_cautious(settings, state.caution)
     weights, optimiser = problem.optimiser.update(
         gradient, state.optimiser, state.weights, settings, state.step, refresh
     )
@@ -72,8 +85,13 @@ def train_step(
         best=state.best,
         best_loss=state.best_loss,
         diverged_at=state.diverged_at,
+        caution=state.caution,
     )
     return state, jnp.sqrt(jnp.sum(gradient**2))
+
+
+def _more_cautious(settings: MemberSettings, caution: Scalar) -> MemberSettings:
+    return eqx.tree_at(lambda s: s.rate, settings, settings.rate * caution)
 
 
 def _draw_items(seed: Array, step: Array, problem: Problem) -> Array | None:
@@ -93,22 +111,37 @@ def check(
     loss = weighted_loss(residual, problem.weights, mask)
     better = loss < state.best_loss
     newly_diverged = (state.diverged_at < 0) & ~jnp.isfinite(loss)
+    weights, caution = state.weights, state.caution
+    if problem.setback is not None:
+        lost = ~(loss <= problem.setback * state.best_loss)
+        weights, caution = jnp.where(lost, state.best, weights), jnp.where(lost, caution / 2, caution)
     state = TrainState(
-        weights=state.weights,
+        weights=weights,
         optimiser=state.optimiser,
         multiplier=state.multiplier,
         step=state.step,
         best=jnp.where(better, state.weights, state.best),
         best_loss=jnp.where(better, loss, state.best_loss),
         diverged_at=jnp.where(newly_diverged, state.step, state.diverged_at),
+        caution=caution,
     )
     info = StepInfo(
         loss=loss,
         residual=mean_over_equations(jnp.abs(residual), mask),
         gradient_norm=gradient_norm,
-        rate=learning_rate(settings, state.step),
+        rate=learning_rate(settings, state.step) * caution,
     )
     return state, info
+
+
+@eqx.filter_jit
+def check_starts(states: TrainState, settings: MemberSettings, problem: Problem) -> TrainState:
+    """A look at every member before its first step, so that none ends worse than it began."""
+
+    def one(member: tuple[TrainState, MemberSettings]) -> TrainState:
+        return check(*member, problem, jnp.zeros((), member[1].rate.dtype))[0]
+
+    return over_members(one, (states, settings))
 
 
 def _one_interval(
@@ -122,8 +155,7 @@ def _one_interval(
     return check(state, settings, problem, norm)
 
 
-@eqx.filter_jit
-def advance(
+def _advance(
     states: TrainState,
     settings: MemberSettings,
     problem: Problem,
@@ -154,6 +186,15 @@ def advance(
         return intervals(state, settings, eqx.combine(shared, data))
 
     return over_members(one, (states, settings, own))
+
+
+advance = eqx.filter_jit(_advance)
+
+# On a CUDA device the compiler otherwise tries many forms of each product, which takes longer than a short training.
+advance_soon = eqx.filter_jit(  # pyright: ignore[reportCallIssue]
+    _advance, compiler_options={"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
+)
+"""`advance`, compiled in a fraction of the time, with steps that take longer."""
 
 
 def over_members(function: Callable[[T], R], members: T) -> R:

@@ -27,6 +27,15 @@ class Structure(eqx.Module):
         leaves = [piece.reshape(shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
         return eqx.combine(jax.tree.unflatten(self.treedef, leaves), self.rest)
 
+    def fields(self, vectors: Float[Array, "member weight"]) -> Any:
+        """Those of several members, stacked, on the host."""
+        return jax.device_get(_fields(self, vectors))
+
+
+@eqx.filter_jit
+def _fields(structure: Structure, vectors: Float[Array, "member weight"]) -> Any:
+    return eqx.filter_vmap(structure.field)(vectors)
+
 
 def take_apart(field: eqx.Module, dtype: str) -> tuple[Float[Array, " weight"], Structure]:
     """The trainable numbers of a field as one vector of type `dtype`, and the rest."""
