@@ -27,9 +27,6 @@ REFRESH_EVERY = 10
 _LARGEST_SIDE = 128
 _KEPT_MEAN, _KEPT_SQUARE, _KEPT_AXES = 0.95, 0.95, 0.95
 _TINY = 1e-8
-# The first steps are shorter: means of few gradients are mostly chance, and a stage that goes on from another one would
-# lose in them what that has reached.
-_SHORTER_STEPS = 200
 
 
 def learning_rate(settings: MemberSettings, step: Int[Array, ""]) -> Scalar:
@@ -128,7 +125,7 @@ class Soap(AbstractOptimiser):
         debiased = turned_mean / (1 - _KEPT_MEAN**count)
         direction = debiased / (jnp.sqrt(square / (1 - _KEPT_SQUARE**count)) + _TINY)
         back = self._vector([_turn_back(b, a) for b, a in zip(self._blocks(direction), axes, strict=True)])
-        rate = learning_rate(settings, step) * jnp.minimum(1, count / _SHORTER_STEPS)
+        rate = learning_rate(settings, step)
         return weights - rate * (back + settings.weight_decay * weights), SoapState(mean, square, moments, axes)
 
     def _renewed(self, square: Vector, moments, axes):

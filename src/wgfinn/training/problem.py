@@ -12,7 +12,8 @@ class Problem(eqx.Module):
     """The equations, the state weights, how many items a step draws, and the optimiser.
 
     `structure` makes a field of a member's vector of weights. `setback`: where a check finds the loss more than this
-    many times the least so far, the member goes on from its best weights with half the learning rate; None: never.
+    many times the least so far, the member goes on from its best weights with half the learning rate, and the first 200
+    steps are shorter; None: no such caution.
     """
 
     equations: AbstractEquations

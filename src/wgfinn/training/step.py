@@ -14,6 +14,8 @@ from wgfinn.training.optimisers import REFRESH_EVERY, AbstractOptimiser, AdamW, 
 from wgfinn.training.problem import Problem
 from wgfinn.training.state import MemberSettings, StepInfo, TrainState
 
+_SHORTER_STEPS = 200
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -73,7 +75,7 @@ def train_step(
 
     gradient, multiplier = jax.grad(loss, has_aux=True)(state.weights)
     if problem.setback is not None:
-        settings = _more_cautious(settings, state.caution)
+        settings = _more_cautious(settings, state)
     weights, optimiser = problem.optimiser.update(
         gradient, state.optimiser, state.weights, settings, state.step, refresh
     )
@@ -90,8 +92,11 @@ def train_step(
     return state, jnp.sqrt(jnp.sum(gradient**2))
 
 
-def _more_cautious(settings: MemberSettings, caution: Scalar) -> MemberSettings:
-    return eqx.tree_at(lambda s: s.rate, settings, settings.rate * caution)
+def _more_cautious(settings: MemberSettings, state: TrainState) -> MemberSettings:
+    """After setbacks the rate is lower, and so it is in the first steps: means of few gradients are mostly chance, and
+    a training that goes on from another one would lose in them what that has reached."""
+    begun = jnp.minimum(1, (state.step + 1) / _SHORTER_STEPS).astype(settings.rate.dtype)
+    return eqx.tree_at(lambda s: s.rate, settings, settings.rate * state.caution * begun)
 
 
 def _draw_items(seed: Array, step: Array, problem: Problem) -> Array | None:
