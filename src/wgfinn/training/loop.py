@@ -5,6 +5,7 @@ number of checks that is a value of it.
 """
 
 import functools
+import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -84,12 +85,20 @@ def train(
     """
     started = last_saved = time.monotonic()
     step = int(states.step[0])
+    threads = _threads(len(states.step))
     chunk = 1
     while step < spec.steps and not should_stop():
-        interval, n_checks = _next_chunk(step, chunk, spec)
+        interval, n_checks = _next_chunk(step, _without_idle_threads(chunk, len(states.step), threads), spec)
         before = time.monotonic()
         states, info = _advance(
-            states, settings, problem, n_checks, interval=interval, own_data=own_data, long=spec.steps >= _LONG
+            states,
+            settings,
+            problem,
+            n_checks,
+            threads=threads,
+            interval=interval,
+            own_data=own_data,
+            long=spec.steps >= _LONG,
         )
         now = time.monotonic()
         chunk = _chunk_for(n_checks, now - before)
@@ -104,38 +113,57 @@ def train(
     return states
 
 
+def _threads(count: int) -> int:
+    """On a CPU members go in threads: one alone keeps little more than one core busy. An accelerator takes them all."""
+    return min(count, os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
+
+
+def _without_idle_threads(n_checks: int, count: int, threads: int) -> int:
+    """`n_checks` or a few more, so that the threads end together: three members on two cores take three checks' time
+    for two checks each, but two for one."""
+    together = threads // math.gcd(count, threads)
+    return -(-n_checks // together) * together
+
+
 def _advance(
     states: TrainState,
     settings: MemberSettings,
     problem: Problem,
     n_checks: int,
     *,
+    threads: int,
     interval: int,
     own_data: bool,
     long: bool,
 ) -> tuple[TrainState, StepInfo]:
-    """`advance`, on a CPU with a thread for each member: a member alone keeps little more than one core busy.
+    """`advance`, in `threads`, which take the members in turn, a check at a time.
 
     A member's numbers are the same to the bit, whoever runs beside it.
     """
     on_cpu = jax.default_backend() == "cpu"
     go = functools.partial(advance if long or on_cpu else advance_soon, interval=interval, own_data=own_data)
     count = len(states.step)
-    if count == 1 or not on_cpu:
+    if threads == 1:
         return jax.block_until_ready(go(states, settings, problem, jnp.asarray(n_checks)))
     shared, own = eqx.partition(problem, lambda leaf: not own_data or not eqx.is_array(leaf))
     # A thread has settings of its own.
     double = jnp.result_type(float) == jnp.float64
 
-    def one(index: int, checks: int) -> tuple[TrainState, StepInfo]:
-        state, setting, data = jax.tree.map(lambda leaf: leaf[index : index + 1], (states, settings, own))
+    def one(index: int, checks: int, state: TrainState) -> tuple[TrainState, StepInfo]:
+        setting, data = jax.tree.map(lambda leaf: leaf[index : index + 1], (settings, own))
         with jax.enable_x64(double):
             return jax.block_until_ready(go(state, setting, eqx.combine(shared, data), jnp.asarray(checks)))
 
+    first = [jax.tree.map(lambda leaf, i=i: leaf[i : i + 1], states) for i in range(count)]
     # No checks at all compile the program, once for all threads.
-    one(0, 0)
-    with ThreadPoolExecutor(min(count, os.cpu_count() or 1)) as pool:
-        members = list(pool.map(one, range(count), [n_checks] * count))
+    one(0, 0, first[0])
+    turns = n_checks if count % threads else 1
+    with ThreadPoolExecutor(threads) as pool:
+        # Whom a turn waits for was begun before it, since turns are begun in this order: no two wait for each other.
+        latest = [pool.submit(one, i, n_checks // turns, state) for i, state in enumerate(first)]
+        for _ in range(turns - 1):
+            latest = [pool.submit(lambda i, f: one(i, 1, f.result()[0]), i, f) for i, f in enumerate(latest)]
+        members = [f.result() for f in latest]
     return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *members)
 
 
