@@ -27,7 +27,7 @@ from wgfinn.fitting import (
     weak_chi_square,
 )
 from wgfinn.models import MLP, PlainField
-from wgfinn.refining import Misfit, best_member, coverage, resolution, steady_window
+from wgfinn.refining import Data, Misfit, begin, best_member, coverage, leg, resolution, stage, steady_window
 from wgfinn.verdict import judge
 
 SETTINGS = {
@@ -130,7 +130,24 @@ def test_windows_are_as_long_as_fields_keep_the_data(growth, window):
     affine = MLP(3, 3, layers=1, width=1, initialisation="unit", key=jax.random.key(0))
     field = PlainField(eqx.tree_at(lambda f: f.weights[0], affine, growth * np.eye(3)))
     field = jax.tree.map(lambda leaf: np.asarray(leaf, "float32"), field)
-    assert steady_window([field] * 2, RUNS, np.full(3, 0.01), 8, "float32") == window
+    assert steady_window([field] * 2, Data(RUNS, np.full(3, 0.01), "float32"), 8) == window
+
+
+@pytest.mark.parametrize("step", [25, 30, 35])
+def test_windows_grow_where_fields_allow_it(step, spec, tmp_path, monkeypatch):
+    """A first leg with windows of two samples: after the first look they are as long as asked for, and an interrupted
+    training goes on with the same."""
+    monkeypatch.setattr(stage, "steady_window", lambda fields, data, longest: 2)
+    windows = []
+    monkeypatch.setattr(stage, "begin", lambda *args: windows.append(args[-1]) or begin(*args))
+    monkeypatch.setattr(leg, "begin", lambda *args: windows.append(args[-2]) or begin(*args))
+    short = spec.model_copy(update={"training": spec.training.model_copy(update={"check_every": 5})})
+    whole = fit(RUNS, short, folder=tmp_path / "whole")
+    assert windows == [2, 8]
+    fit(RUNS, short, folder=tmp_path / "part", observe=stop_at(step))
+    windows.clear()
+    assert fit(RUNS, short, folder=tmp_path / "part", resume=True).manifest == whole.manifest
+    assert windows == ([2, 8] if step < 30 else [8])
 
 
 def test_the_best_look_is_kept():

@@ -17,6 +17,7 @@ from wgfinn.losses import (
     mean_over_equations,
     part_that_leaves,
     run_misfits,
+    starts_along,
 )
 from wgfinn.losses.shooting import shoot
 from wgfinn.models import ModelSpec, build
@@ -185,3 +186,20 @@ def test_padding_changes_no_misfit():
     together, _ = run_misfits(truth, shots_of(runs_of(40, 25, noise=1.0), window=None))
     alone, _ = run_misfits(truth, shots_of(dataclasses.replace(runs_of(40, 25, noise=1.0)).subset([1]), window=None))
     np.testing.assert_allclose(together[:, 1], alone[:, 0], rtol=1e-8)
+
+
+@pytest.mark.parametrize("others", [3, 9, 12, 40])
+def test_other_windows_start_on_the_trajectories_learnt(others):
+    """Also where a run ends before the longest one does: there padding starts at its last sample."""
+    runs = runs_of(31, 20, 14, noise=1.0)
+    shots, longer = shots_of(runs), shots_of(runs, window=others)
+    field = build(ModelSpec(field="plain", layers=2, width=2), 2, key=jax.random.key(1))
+    moved = 0.1 * np.random.default_rng(0).standard_normal(shots.first.shape)
+    learnt = FieldAndStarts(field, jnp.asarray(moved))
+    first = np.asarray(longer.first + 30 * longer.noise * starts_along(learnt, shots, longer))
+    x = np.asarray(shoot(field, shots.first + 30 * shots.noise * moved, shots.steps, shots.limits))
+    for r, run in enumerate(runs.runs):
+        for w in range(first.shape[2]):
+            begin = min(w * min(others, 30), len(run.t) - 1)
+            window = min(begin // 6, x.shape[3] - 1)
+            np.testing.assert_allclose(first[:, r, w], x[begin - 6 * window, :, r, window], atol=1e-12)

@@ -16,6 +16,7 @@ from wgfinn.losses.shooting import (
     make_shots,
     part_that_leaves,
     run_misfits,
+    starts_along,
 )
 from wgfinn.losses.weighting import (
     AttentionSpec,
@@ -44,6 +45,7 @@ __all__ = [
     "part_that_leaves",
     "require_windows",
     "run_misfits",
+    "starts_along",
     "state_weights",
     "strong_residual",
     "weak_residual",

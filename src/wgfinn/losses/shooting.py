@@ -170,8 +170,7 @@ class ShootingEquations(AbstractEquations):
         def of_items(array: Array, axis: int) -> Array:
             return array if items is None else jnp.take(array, items, axis=axis)
 
-        displacement = _START_UNIT * shots.noise * of_items(field.starts, 1)
-        first = of_items(shots.first, 1) + displacement
+        first = of_items(_first_states(field, shots), 1)
         x = shoot(field.field, first, of_items(shots.steps, 1), shots.limits)
         missed = (x - of_items(shots.measured, 2)) * of_items(shots.weight, 2)
         gap = (x[-1, :, :, :-1] - first[:, :, 1:]) / shots.noise * of_items(shots.joined, 0)[None]
@@ -186,6 +185,10 @@ class ShootingEquations(AbstractEquations):
         return exists if items is None else exists[:, items]
 
 
+def _first_states(learnt: FieldAndStarts, shots: Shots) -> Float[Array, "state traj window"]:
+    return shots.first + _START_UNIT * shots.noise * learnt.starts
+
+
 def part_that_leaves(field: Field, shots: Shots) -> Float[Array, ""]:
     """Which part of the windows ends at a limit: the field loses the data before their end."""
     last = shoot(field, shots.first, shots.steps, shots.limits)[-1]
@@ -196,6 +199,17 @@ def part_that_leaves(field: Field, shots: Shots) -> Float[Array, ""]:
 def fresh_starts(shots: Shots) -> Float[Array, "state traj window"]:
     """No displacement yet."""
     return jnp.zeros_like(shots.first)
+
+
+def starts_along(learnt: FieldAndStarts, shots: Shots, others: Shots) -> Float[Array, "state traj window"]:
+    """Starts of the windows of `others` on the trajectories that were learnt in those of `shots`, of the same runs."""
+    x = shoot(learnt.field, _first_states(learnt, shots), shots.steps, shots.limits)
+    length, n_windows = len(shots.steps), shots.steps.shape[2]
+    n_steps = jnp.sum(shots.steps > 0, axis=(0, 2))[:, None]
+    begin = jnp.minimum(len(others.steps) * jnp.arange(others.steps.shape[2])[None], n_steps)
+    window = jnp.minimum(begin // length, n_windows - 1)
+    first = x[begin - window * length, :, jnp.arange(len(begin))[:, None], window]
+    return (jnp.moveaxis(first, -1, 0) - others.first) / (_START_UNIT * others.noise)
 
 
 def run_misfits(

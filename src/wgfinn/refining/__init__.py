@@ -1,0 +1,22 @@
+"""The second stage of a fit, and how far predictions of whole runs miss."""
+
+from wgfinn.refining.leg import Data, Leg, begin, lengthened, steady_window
+from wgfinn.refining.misfit import Misfit, best_member, coverage, misfits, resolution
+from wgfinn.refining.spec import RefineSpec
+from wgfinn.refining.stage import Refined, refine
+
+__all__ = [
+    "Data",
+    "Leg",
+    "Misfit",
+    "RefineSpec",
+    "Refined",
+    "begin",
+    "best_member",
+    "coverage",
+    "lengthened",
+    "misfits",
+    "refine",
+    "resolution",
+    "steady_window",
+]

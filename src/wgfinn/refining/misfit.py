@@ -1,0 +1,89 @@
+"""How far a field's predictions of whole runs lie from the measurements, in noise levels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Float64
+
+from wgfinn.data import Trajectories
+from wgfinn.losses import Shots, make_shots, run_misfits
+from wgfinn.models import AbstractField
+from wgfinn.training import over_members, stack
+
+LONGEST_PART = 801
+"""Samples of a run that are predicted from one initial state; longer runs go in parts."""
+
+_LOST = 1e3
+# 95 % of a Gaussian.
+_TWO_SIDED = 1.96
+# A held-out run in double precision, so that the integrator's rounding is no part of the misfit.
+_MISFIT_DTYPE = "float64"
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """How far predictions lie from measurements, in noise levels (root mean square): 1 means as well as the truth."""
+
+    per_run: Float64[np.ndarray, " traj"]
+    per_state: Float64[np.ndarray, " state"]
+    predicted: Float64[np.ndarray, "time state traj"] | None = None
+    """The predictions themselves, runs padded to one length."""
+
+    @property
+    def typical(self) -> float:
+        """The median over the runs."""
+        return float(np.median(self.per_run))
+
+    @property
+    def mean(self) -> float:
+        """The mean over the runs, lost ones at a large but finite distance: what members are chosen by."""
+        return float(np.mean(np.minimum(self.per_run, _LOST)))
+
+
+def misfits(
+    fields: Sequence[AbstractField], trajectories: Trajectories, noise: Float64[np.ndarray, " state"]
+) -> list[Misfit]:
+    """Whole runs predicted by each field with the initial state refitted; one that diverges is infinitely far."""
+    with jax.enable_x64(True):
+        shots = make_shots(trajectories, noise, window=None, longest=LONGEST_PART, dtype=_MISFIT_DTYPE)
+        double = stack([jax.tree.map(lambda leaf: np.asarray(leaf, _MISFIT_DTYPE), field) for field in fields])
+        squares, predicted = (np.asarray(a, np.float64) for a in _run_misfits(double, shots))
+    squares = np.where(np.isnan(squares) & np.asarray((shots.weight > 0).any(axis=(0, 3))), np.inf, squares)
+    return [
+        Misfit(np.sqrt(np.nanmean(s, axis=0)), np.sqrt(np.nanmedian(s, axis=1)), x)
+        for s, x in zip(squares, predicted, strict=True)
+    ]
+
+
+@eqx.filter_jit
+def _run_misfits(fields: AbstractField, shots: Shots) -> tuple[jax.Array, jax.Array]:
+    return over_members(lambda field: run_misfits(field, shots), fields)
+
+
+def coverage(found: Sequence[Misfit], trajectories: Trajectories, noise: Float64[np.ndarray, " state"]) -> float | None:
+    r"""Share of the measurements within $1.96\sqrt{s^2 + \sigma^2}$ of the members' mean, with s their standard
+    deviation at that time and σ the noise: 0.95 if members differ as far as they are wrong. None for one member."""
+    predicted = np.array([m.predicted for m in found if m.predicted is not None and np.isfinite(m.predicted).all()])
+    if len(predicted) < 2:
+        return None
+    shots = make_shots(trajectories, noise, window=None, longest=LONGEST_PART, dtype="float32")
+    measured, weight = (np.asarray(a, np.float64)[..., 0] for a in (shots.measured, shots.weight))
+    exists = weight > 0
+    spread = np.sqrt(predicted.var(axis=0, ddof=1)[exists] + 1 / weight[exists] ** 2)
+    return float(np.mean(np.abs(measured - predicted.mean(axis=0))[exists] <= _TWO_SIDED * spread))
+
+
+def resolution(judged: Trajectories) -> float:
+    r"""How far apart misfits must be, as a part of one, to tell fields apart: N samples with Gaussian noise have a root
+    mean square of relative standard deviation $1 / \sqrt{2N}$."""
+    return 1 / np.sqrt(2 * sum(np.isfinite(run.x).sum() for run in judged.runs))
+
+
+def best_member(found: Sequence[Misfit], losses: Sequence[float], judged: Trajectories) -> int:
+    """The member of least misfit; of those that the runs held out do not tell from it, the one of least loss."""
+    means = [m.mean for m in found]
+    equal = (1 + resolution(judged)) * min(means)
+    return min(range(len(means)), key=lambda i: (means[i] > equal, losses[i], means[i]))

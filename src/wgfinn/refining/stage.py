@@ -1,0 +1,166 @@
+"""The second stage of a fit: learnt fields refined on whole trajectories by multiple shooting (`losses.shooting`).
+
+The weak form finds the basin; its noisy states inside the field bias what lies at its bottom. Here no measured state
+enters the field, so that the noise averages out.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float, Float64
+
+from wgfinn.data import Trajectories
+from wgfinn.models import AbstractField
+from wgfinn.refining.leg import Data, Leg, begin, lengthened, steady_window
+from wgfinn.refining.misfit import Misfit, misfits, resolution
+from wgfinn.refining.spec import RefineSpec
+from wgfinn.training import (
+    Observer,
+    TrainingSpec,
+    TrainState,
+    beside_checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+    train,
+)
+
+
+@dataclass(frozen=True)
+class Refined:
+    """Each member's best field by the runs held out, the one it came with among them, and how far the stage came."""
+
+    fields: list[AbstractField]
+    misfits: list[Misfit]
+    losses: tuple[float, ...]
+    """Of these fields on the runs learnt from; infinite for a member that came with its best."""
+    steps_done: int
+    ended_early: bool
+
+    @classmethod
+    def untouched(cls, fields: list[AbstractField], misfits: list[Misfit]) -> "Refined":
+        """Without this stage."""
+        return cls(fields, misfits, tuple(np.inf for _ in fields), 0, ended_early=False)
+
+
+def refine(
+    fields: Sequence[AbstractField],
+    before: Sequence[Misfit],
+    trajectories: Trajectories,
+    judged: Trajectories,
+    noise: Float64[np.ndarray, " state"],
+    spec: RefineSpec,
+    training: TrainingSpec,
+    *,
+    seeds: Sequence[int],
+    names: Sequence[str],
+    observe: Observer | None,
+    checkpoint: Path | None,
+    checkpoint_seconds: float,
+    should_stop: Callable[[], bool],
+) -> Refined:
+    """Train `fields`, whose misfits are `before`, further on `trajectories`, and look at the runs `judged` every so
+    often: the latest that predicts them as well as any before is kept, windows grow where the fields allow it, and
+    where they cannot and no member gains any more the stage ends.
+
+    All in one set of coordinates. Goes on from `checkpoint` if it is there, to the same end.
+    """
+    data = Data(trajectories, noise, training.dtype)
+    seconds = 0.0
+    if checkpoint is not None and checkpoint.exists():
+        beside = beside_checkpoint(checkpoint)
+        leg = begin(fields, data, spec, seeds, int(beside.pop("window")))
+        states, seconds = load_checkpoint(checkpoint, leg.states)
+        leg, kept = replace(leg, states=states), _Kept.from_arrays(beside)
+    else:
+        leg = begin(fields, data, spec, seeds, steady_window(fields, data, spec.window))
+        kept = _Kept.before(leg, before)
+    tie = resolution(judged)
+
+    def save(states: TrainState, until: float) -> None:
+        nonlocal seconds
+        seconds = until
+        if checkpoint is not None:
+            save_checkpoint(checkpoint, states, until, {"window": np.asarray(leg.window), **kept.to_arrays()})
+
+    def look() -> _Kept:
+        found = misfits(leg.fields(leg.best), judged, noise)
+        return kept.after(leg, np.array([m.mean for m in found]), tie)
+
+    def goes_on() -> bool:
+        may_gain = kept.looks_without_gain < spec.patience or leg.window < spec.window
+        return leg.step < spec.steps and may_gain and not should_stop()
+
+    while goes_on():
+        until = min(spec.steps, (leg.step // spec.judge_every + 1) * spec.judge_every)
+        states = train(
+            leg.states,
+            leg.settings,
+            leg.problem,
+            training.model_copy(update={"steps": until}),
+            names,
+            observe=observe,
+            save=save,
+            save_every=checkpoint_seconds,
+            seconds_before=seconds,
+            should_stop=should_stop,
+        )
+        leg = replace(leg, states=states)
+        if leg.step == until and leg.step > kept.step:
+            kept = look()
+            leg = lengthened(leg, data, spec, seeds)
+            save(leg.states, seconds)
+    if leg.step > kept.step:
+        # Interrupted between two looks: what was reached counts, but a resumed run looks where it would have.
+        kept = look()
+    best = leg.fields(kept.weights)
+    return Refined(
+        fields=best,
+        misfits=misfits(best, judged, noise),
+        losses=tuple(float(loss) for loss in kept.losses),
+        steps_done=leg.step,
+        ended_early=leg.step < spec.steps and not should_stop(),
+    )
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Each member's latest weights that no earlier ones beat on the runs held out, their loss, the least misfit seen
+    until `step`, that of its last gain, and for how many looks none has gained."""
+
+    weights: Float[np.ndarray, "member weight"]
+    losses: Float64[np.ndarray, " member"]
+    least: Float64[np.ndarray, " member"]
+    reference: Float64[np.ndarray, " member"]
+    step: int
+    looks_without_gain: int
+
+    @classmethod
+    def before(cls, leg: Leg, found: Sequence[Misfit]) -> "_Kept":
+        """Before the first step of the first leg, with fields of these misfits."""
+        means = np.array([m.mean for m in found])
+        return cls(leg.best, np.full(len(means), np.inf), means, means, step=0, looks_without_gain=0)
+
+    def after(self, leg: Leg, found: Float64[np.ndarray, " member"], tie: float) -> "_Kept":
+        """`found` are the misfits of the best fields on `leg`; those that differ by less than `tie` are equal, and the
+        later, of lower loss, is then the better one."""
+        better = found <= (1 + tie) * self.least
+        # Since the last gain: small ones from look to look add up.
+        gained = found < (1 - tie) * self.reference
+        return _Kept(
+            weights=np.where(better[:, None], leg.best, self.weights),
+            losses=np.where(better, np.asarray(leg.states.best_loss, np.float64), self.losses),
+            least=np.minimum(found, self.least),
+            reference=np.where(gained, found, self.reference),
+            step=leg.step,
+            looks_without_gain=0 if gained.any() else self.looks_without_gain + 1,
+        )
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        return {name: np.asarray(value) for name, value in vars(self).items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "_Kept":
+        step, looks = int(arrays["step"]), int(arrays["looks_without_gain"])
+        return cls(arrays["weights"], arrays["losses"], arrays["least"], arrays["reference"], step, looks)
