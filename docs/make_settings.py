@@ -34,18 +34,19 @@ members = 5
 """
 
 
-def rows(spec: type[Spec], prefix: str = "") -> list[str]:
+def rows(spec: type[Spec], prefix: str = "", default: Spec | None = None) -> list[str]:
     lines = []
     for name, field in spec.model_fields.items():
+        value = field.default if default is None else getattr(default, name)
         inner = next((a for a in (field.annotation, *get_args(field.annotation)) if _is_spec(a)), None)
-        if inner is not None and not isinstance(field.default, str):  # a word, or a form in its place, is one key
+        if inner is not None and not isinstance(value, str):  # a word, or a form in its place, is one key
             if field.description:
                 lines.append(f"| `[{prefix}{name}]` | | {field.description} |")
-            lines += rows(inner, f"{prefix}{name}.")
+            lines += rows(inner, f"{prefix}{name}.", value)
         else:
             choices = [a for a in get_args(field.annotation) if isinstance(a, str)]
             words = (field.description or "") + (f" ({', '.join(choices)})" if choices else "")
-            lines.append(f"| `{prefix}{name}` | {_shown(field.default)} | {words} |")
+            lines.append(f"| `{prefix}{name}` | {_shown(value)} | {words} |")
     return lines
 
 

@@ -6,6 +6,7 @@ from pydantic import Field as Key
 
 from wgfinn._errors import InputError, WgfinnError
 from wgfinn._spec import Spec, parse
+from wgfinn.fitting import FitSpec
 
 
 class Inner(Spec):
@@ -71,3 +72,12 @@ def test_error_is_the_callers_to_mend():
         parse(Outer, {"nam": "a"})
     assert isinstance(caught.value, WgfinnError)
     assert caught.value.__suppress_context__
+
+
+def test_a_section_given_in_part_keeps_the_default_of_its_place():
+    """The optimiser of the refinement has a lower rate than that of the weak stage; naming one key changes that one."""
+    default = FitSpec().refine.optimiser
+    assert default != FitSpec().optimiser
+    given = parse(FitSpec, {"refine": {"optimiser": {"decay_every": 7}}}).refine.optimiser
+    assert given == default.model_copy(update={"decay_every": 7})
+    assert parse(FitSpec, {"refine": {"steps": 3}}).refine.optimiser == default

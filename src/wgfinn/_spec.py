@@ -18,6 +18,20 @@ class Spec(pydantic.BaseModel):
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _sections_over_their_defaults(cls, given: Any) -> Any:
+        """A section given in part keeps the rest of this place's default, not of the section's own."""
+        if not isinstance(given, Mapping):
+            return given
+        sections = {name: f.default for name, f in cls.model_fields.items() if isinstance(f.default, Spec)}
+        return {
+            key: {**sections[key].model_dump(exclude_unset=True), **value}
+            if key in sections and isinstance(value, Mapping)
+            else value
+            for key, value in given.items()
+        }
+
 
 SpecType = TypeVar("SpecType", bound=Spec)
 

@@ -31,6 +31,7 @@ from wgfinn.integrate import rollout
 from wgfinn.models import (
     NO_FUNCTIONS,
     AbstractField,
+    Box,
     KnownFunctions,
     ModelSpec,
     RescaledField,
@@ -223,6 +224,7 @@ def _read_manifest(path: Path, archive: zipfile.ZipFile) -> Manifest:
     if isinstance(content.get("model"), dict):
         # Files from before there was a choice.
         content["model"].setdefault("activation", "tanh")
+        content["model"].setdefault("confined", False)
     try:
         return Manifest.model_validate(content)
     except pydantic.ValidationError as error:
@@ -236,7 +238,9 @@ def _template(manifest: Manifest, functions: KnownFunctions) -> AbstractField:
     physics = know(manifest.model, manifest.names, Scales.from_dict(manifest.scales), functions)
 
     def fresh() -> AbstractField:
-        one = build(manifest.model, len(manifest.names), key=jax.random.key(0), physics=physics)
+        n_states = len(manifest.names)
+        box = Box.everywhere(n_states) if manifest.model.confined else None
+        one = build(manifest.model, n_states, key=jax.random.key(0), physics=physics, box=box)
         copies = len(manifest.members)
         return jax.tree.map(lambda leaf: jnp.zeros((copies, *leaf.shape), manifest.dtype), one)
 

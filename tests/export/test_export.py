@@ -18,7 +18,7 @@ from wgfinn._spec import parse
 from wgfinn.artefact import Manifest, MemberManifest, Model, describe_data
 from wgfinn.data import Scales
 from wgfinn.export import export_model
-from wgfinn.models import ModelSpec, build, know
+from wgfinn.models import Box, ModelSpec, build, know
 
 PAGE = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
 RUNS = some_runs()
@@ -32,6 +32,7 @@ KINDS = {
     "softplus": GENERIC | {"activation": "softplus"},
     "squareplus": GENERIC | {"activation": "squareplus"},
     "affine": GENERIC | {"entropy": "affine"},
+    "not confined": GENERIC | {"confined": False},
     "known": GENERIC | {"poisson": {"canonical": [["q", "p"]]}, "friction": "neural"},
     "sum": GENERIC | {"entropy": {"sum": ["S"]}},
     "matrices": GENERIC
@@ -48,7 +49,8 @@ def untrained(settings) -> Model:
     """Two members with random weights, in the coordinates of the data."""
     spec, scales = parse(ModelSpec, settings), Scales.standardise(WIDE)
     physics = know(spec, NAMES, scales)
-    skeleton = eqx.filter_eval_shape(build, spec, 3, key=jax.random.key(0), physics=physics)
+    box = Box.everywhere(3) if spec.confined else None
+    skeleton = eqx.filter_eval_shape(build, spec, 3, key=jax.random.key(0), physics=physics, box=box)
     rng = np.random.default_rng(0)
     members = [MemberManifest(name=f"seed {k}", seed=k, loss=1.0) for k in range(2)]
     manifest = Manifest(
@@ -65,9 +67,14 @@ def untrained(settings) -> Model:
         data=describe_data(WIDE),
         versions={},
     )
-    return Model(
-        jax.tree.map(lambda leaf: jnp.asarray(0.6 * rng.standard_normal((2, *leaf.shape))), skeleton), manifest
-    )
+    fields = jax.tree.map(lambda leaf: jnp.asarray(0.6 * rng.standard_normal((2, *leaf.shape))), skeleton)
+    boxes = lambda tree: [n for n in jax.tree.leaves(tree, is_leaf=_is_box) if _is_box(n)]  # noqa: E731
+    # Both brackets share one; half of the states lie outside of it.
+    return Model(eqx.tree_at(boxes, fields, boxes(fields)[:1] * len(boxes(fields))), manifest)
+
+
+def _is_box(node) -> bool:
+    return isinstance(node, Box)
 
 
 @pytest.fixture(scope="module", params=KINDS)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wgfinn.models import ModelSpec, RescaledField, build
+from wgfinn.models import Box, ModelSpec, RescaledField, build
 
 N_STATES, BATCH = 5, 7
 FACTOR = 20
@@ -24,9 +24,10 @@ SPECS = {
     "tanh": ModelSpec(**SIZE, activation="tanh"),
     "softplus": ModelSpec(**SIZE, activation="softplus"),
     "squareplus": ModelSpec(**SIZE, activation="squareplus"),
+    "confined": ModelSpec(**SIZE, activation="squareplus"),
 }
 # Where a network is not bounded, products of larger weights leave the range of single precision.
-LARGEST_WEIGHTS = {"affine": 1e3, "tanh": 1e3, "softplus": 10.0, "squareplus": 10.0}
+LARGEST_WEIGHTS = {"affine": 1e3, "tanh": 1e3, "softplus": 10.0, "squareplus": 10.0, "confined": 10.0}
 
 seeds = st.integers(0, 2**31 - 1)
 weight_exponents = st.floats(-3, 3)
@@ -36,7 +37,8 @@ examples = settings(deadline=None, max_examples=25)
 
 @cache
 def skeleton(form):
-    return eqx.filter_eval_shape(build, SPECS[form], N_STATES, key=jax.random.key(0))
+    box = Box.everywhere(N_STATES) if form == "confined" else None
+    return eqx.filter_eval_shape(build, SPECS[form], N_STATES, key=jax.random.key(0), box=box)
 
 
 def random_field(form, seed, scale, dtype):

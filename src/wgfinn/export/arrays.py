@@ -19,6 +19,8 @@ from wgfinn.models import (
     AbstractField,
     AbstractPotential,
     AffinePotential,
+    Box,
+    ConfinedBracket,
     FrictionBracket,
     GenericField,
     KnownMatrix,
@@ -41,20 +43,28 @@ def plain_arrays(model: Model, member: int | None, dtype: DType) -> Arrays:
     """The numbers of one member under the names of docs/export.md."""
     field = model.field(member)
     assert isinstance(field, RescaledField)
-    numbers = {"shift": field.shift, "scale": field.scale, "time": field.time, **_parts(field.inner)}
+    numbers = {"shift": field.shift, "scale": field.scale, "time": field.time, **_parts(field.inner, len(model.names))}
     return {name: np.asarray(value, dtype) for name, value in numbers.items()}
 
 
-def _parts(field: AbstractField) -> dict[str, Any]:
+def _parts(field: AbstractField, n_states: int) -> dict[str, Any]:
     if isinstance(field, PlainField):
         return _named("velocity", _mlp_layers(field.network))
     assert isinstance(field, GenericField)
     return {
+        **_box(field, n_states),
         **_named("energy", potential_layers(field.energy_potential)),
         **_named("entropy", potential_layers(field.entropy_potential)),
         **bracket_arrays(field.reversible, "poisson"),
         **bracket_arrays(field.irreversible, "friction"),
     }
+
+
+def _box(field: GenericField, n_states: int) -> dict[str, Any]:
+    """What learnt brackets are confined to; without walls if they are not."""
+    boxes = [b.box for b in (field.reversible, field.irreversible) if isinstance(b, ConfinedBracket)]
+    box = boxes[0] if boxes else Box.everywhere(n_states)
+    return {"box.axes": box.axes, "box.low": box.low, "box.high": box.high}
 
 
 def _named(name: str, layers: Layers) -> Arrays:
@@ -126,6 +136,11 @@ def _(bracket: ScaledBracket, name: str) -> Arrays:
     last = sum(key.startswith(f"{name}.W") for key in arrays) - 1
     scaled = {key: factor * arrays[key] for key in (f"{name}.W{last}", f"{name}.b{last}")}
     return {**arrays, **scaled, f"{name}.A": bracket.of_annihilated * arrays[f"{name}.A"]}
+
+
+@bracket_arrays.register
+def _(bracket: ConfinedBracket, name: str) -> Arrays:
+    return bracket_arrays(bracket.inner, name)
 
 
 def _no_function(what: str) -> InputError:

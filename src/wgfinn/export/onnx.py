@@ -83,6 +83,7 @@ def _field(graph: _Graph, arrays: Arrays) -> dict[str, str]:
         return {"f": _outward(graph, _perceptron(graph, arrays, "velocity", z)[-1])}
     energy, of_energy = _potential(graph, arrays, "energy", z)
     entropy, of_entropy = _potential(graph, arrays, "entropy", z)
+    z = _nearest(graph, z)
     reversible = _bracket(graph, arrays, "poisson", z, annihilated=of_entropy, vector=of_energy)
     irreversible = _bracket(graph, arrays, "friction", z, annihilated=of_energy, vector=of_entropy)
     return {"f": _outward(graph, graph.add("Add", reversible, irreversible)), "energy": energy, "entropy": entropy}
@@ -115,6 +116,14 @@ def _potential(graph: _Graph, arrays: Arrays, name: str, z: str) -> tuple[str, s
         # The same at all states: one row for each of them.
         gradient = graph.add("Add", graph.add("Mul", z, graph.constant("zero", 0)), gradient)
     return graph.add("Squeeze", value, graph.constant("last_axis", [1], np.int64)), gradient
+
+
+def _nearest(graph: _Graph, z: str) -> str:
+    """The nearest point of the box."""
+    axes = graph.array("box.axes")
+    along = graph.add("Gemm", z, axes, transB=1)
+    inside = graph.add("Min", graph.add("Max", along, graph.array("box.low")), graph.array("box.high"))
+    return graph.add("Sub", z, graph.add("MatMul", graph.add("Sub", along, inside), axes))
 
 
 def _activated(graph: _Graph, value: str) -> str:

@@ -12,6 +12,7 @@ from wgfinn.losses import width_over_gaps
 from wgfinn.weak import TestFunctionSpec
 
 _STATES_PER_STEP = 3200
+_FEW_SAMPLES = 10_000
 _FEWEST_TO_HOLD_OUT = 5
 _SMALLEST_NOISE = 1e-3
 
@@ -42,6 +43,16 @@ def choose_batch(method: str, trajectories: Trajectories, test_functions: TestFu
     longest = min(item_length(trajectories, test_functions.width), _STATES_PER_STEP)
     # A strong residual takes three evaluations one after another, for about twice the time.
     return _STATES_PER_STEP // 6 if method == "strong" else max(1, round(_STATES_PER_STEP / longest))
+
+
+def choose_decays(spec: FitSpec, trajectories: Trajectories) -> tuple[float, ...]:
+    """The weight decays that starts take in turn. Few samples leave networks free between them, and a strong decay then
+    finds the simple field behind them; many need none, and it would keep networks from learning what they show."""
+    if spec.training.decays != "auto":
+        return spec.training.decays
+    if spec.optimiser.weight_decay > 0:
+        return (spec.optimiser.weight_decay,)
+    return (1.0, 0.0) if sum(len(run.t) for run in trajectories.runs) <= _FEW_SAMPLES else (0.0,)
 
 
 def item_length(trajectories: Trajectories, width: int) -> int:

@@ -24,7 +24,7 @@ from wgfinn.losses import (
     is_regular,
     state_weights,
 )
-from wgfinn.models import NO_FUNCTIONS, AbstractField, KnownFunctions, Physics, build, know, require_consistency
+from wgfinn.models import NO_FUNCTIONS, AbstractField, Box, KnownFunctions, Physics, build, know, require_consistency
 from wgfinn.training import (
     AbstractOptimiser,
     MemberSettings,
@@ -113,8 +113,12 @@ def train_members(
     checkpoint_seconds: float = 60.0,
     resume: bool = False,
     should_stop: Callable[[], bool] | None = None,
+    judged: Trajectories | None = None,
 ) -> Trained:
     """Train all members in one program. Members with data of their own must agree in every shape.
+
+    Each member's best weights are those of least loss over the runs `judged`; over those it learns from if there are
+    none.
 
     Ends early at Ctrl-C, or when the caller's `should_stop` says so.
     """
@@ -123,11 +127,13 @@ def train_members(
     n_states = members[0].trajectories.n_states
     own_data = any(m.trajectories is not members[0].trajectories for m in members)
     physics = known_physics(members, spec, functions)
-    weights, structure = _starts(spec, n_states, [m.seed for m in members], physics)
+    weights, structure = _starts(spec, members, physics)
     settings = stack([MemberSettings.create(m.seed, m.optimiser, m.attention, dtype) for m in members])
     optimiser = make_optimiser(members[0].optimiser, structure.shapes)
     states = initial_states(weights, settings, n_states, optimiser)
-    problems = [_problem(spec, m.trajectories, structure, optimiser) for m in (members if own_data else members[:1])]
+    problems = [
+        _problem(spec, m.trajectories, judged, structure, optimiser) for m in (members if own_data else members[:1])
+    ]
     problem = _stack_problems(problems) if own_data else problems[0]
     seconds = 0.0
     if resume:
@@ -151,15 +157,19 @@ def train_members(
 
 
 def _starts(
-    spec: FitSpec, n_states: int, seeds: Sequence[int], physics: Physics
+    spec: FitSpec, members: Sequence[Member], physics: Physics
 ) -> tuple[Float[Array, "member weight"], Structure]:
-    """The first weights of each seed, and what is not weights, which they share."""
+    """The first weights of each member, and what is not weights, which they share."""
+    scaled = rescale(members[0].trajectories, choose_scales(spec, members[0].trajectories))
+    states = np.concatenate([run.x for run in scaled.runs])
+    box = Box.around(states, spec.training.dtype) if spec.model.confined else None
 
     @eqx.filter_jit
     def start(seed: UInt[Array, ""]) -> tuple[jax.Array, Structure]:
-        return take_apart(build(spec.model, n_states, key=jax.random.key(seed), physics=physics), spec.training.dtype)
+        field = build(spec.model, scaled.n_states, key=jax.random.key(seed), physics=physics, box=box)
+        return take_apart(field, spec.training.dtype)
 
-    weights, structures = zip(*(start(jnp.asarray(seed, jnp.uint32)) for seed in seeds), strict=True)
+    weights, structures = zip(*(start(jnp.asarray(m.seed, jnp.uint32)) for m in members), strict=True)
     return stack(weights), structures[0]
 
 
@@ -183,7 +193,13 @@ def check_physics(physics: Physics, spec: FitSpec, trajectories: Trajectories) -
         require_consistency(physics, trajectories.names, choose_scales(spec, trajectories), states[drawn])
 
 
-def _problem(spec: FitSpec, trajectories: Trajectories, structure: Structure, optimiser: AbstractOptimiser) -> Problem:
+def _problem(
+    spec: FitSpec,
+    trajectories: Trajectories,
+    judged: Trajectories | None,
+    structure: Structure,
+    optimiser: AbstractOptimiser,
+) -> Problem:
     scales = choose_scales(spec, trajectories)
     equations = make_equations(spec, rescale(trajectories, scales))
     std = state_std(trajectories) / scales.scale
@@ -195,6 +211,7 @@ def _problem(spec: FitSpec, trajectories: Trajectories, structure: Structure, op
         structure=structure,
         batch=None if batch == "all" or batch >= equations.n_items else batch,
         optimiser=optimiser,
+        judged=None if judged is None else make_equations(spec, rescale(judged, scales)),
     )
 
 

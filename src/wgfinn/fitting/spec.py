@@ -41,7 +41,7 @@ class FitSpec(Spec):
 PAPER: dict[str, Any] = {
     "method": "weak",
     "coordinates": "physical",
-    "model": {"initialisation": "paper", "layers": 5, "width": 30, "activation": "tanh"},
+    "model": {"initialisation": "paper", "layers": 5, "width": 30, "activation": "tanh", "confined": False},
     "optimiser": {"name": "adamw", "rate": 1e-3, "decay": 0.95, "decay_every": 1_000},
     "training": {"steps": 60_000, "batch": "all", "members": 1},
 }

@@ -12,13 +12,13 @@ from jaxtyping import Float64
 
 from wgfinn._types import Field
 from wgfinn.data import Trajectories
-from wgfinn.fitting.choices import choose_scales, hold_out, noise_levels
+from wgfinn.fitting.choices import choose_decays, choose_scales, hold_out, noise_levels
 from wgfinn.fitting.folder import refinement_checkpoint
 from wgfinn.fitting.members import Member, Trained, ensemble, make_equations, rescale, train_members
 from wgfinn.fitting.spec import FitSpec
 from wgfinn.losses import AbstractEquations
 from wgfinn.models import AbstractField, KnownFunctions
-from wgfinn.refining import Misfit, Refined, best_member, coverage, misfits, refine
+from wgfinn.refining import Entrant, Misfit, Refined, best_member, coverage, misfits, refine, worth_refining
 from wgfinn.training import Observer, Record, graceful_interrupt, member, stack
 from wgfinn.verdict import judge
 
@@ -61,7 +61,7 @@ def _stages(
     scaled_judged = rescale(judged or train_runs, scales)
     clock = _Clock(spec, observe)
     weak_stage = _weak_stage(spec)
-    begun = ensemble(train_runs, weak_stage)
+    begun = _with_decays(ensemble(train_runs, weak_stage), choose_decays(spec, train_runs))
     started = train_members(
         begun,
         weak_stage,
@@ -71,8 +71,9 @@ def _stages(
         checkpoint_seconds=checkpoint_seconds,
         resume=resume,
         should_stop=should_stop,
+        judged=judged,
     )
-    chosen = _choose(begun, started, scaled_judged, noise, spec.training.members)
+    chosen = _choose(begun, started, scaled_judged, noise, worth_refining(train_runs, spec.training))
     refined = Refined.untouched(chosen.fields, chosen.misfits)
     if started.steps_done >= spec.training.steps and spec.refine.steps > 0 and not should_stop():
         refined = refine(
@@ -83,13 +84,13 @@ def _stages(
             noise,
             spec.refine,
             spec.training,
-            seeds=[m.seed for m in chosen.members],
-            names=[m.name for m in chosen.members],
+            entrants=[Entrant(m.name, m.seed, m.optimiser.weight_decay) for m in chosen.members],
             observe=clock.in_refinement,
             checkpoint=None if checkpoint is None else refinement_checkpoint(checkpoint),
             checkpoint_seconds=checkpoint_seconds,
             should_stop=should_stop,
         )
+    refined = refined.best(spec.training.members)
     steps_done = started.steps_done + refined.steps_done
     served = best_member(refined.misfits, refined.losses, scaled_judged)
     verdict = judge(
@@ -103,14 +104,14 @@ def _stages(
     )
     trained = Trained(
         fields=stack(refined.fields),
-        losses=chosen.losses,
-        diverged_at=chosen.diverged_at,
+        losses=tuple(chosen.losses[i] for i in refined.indices),
+        diverged_at=tuple(chosen.diverged_at[i] for i in refined.indices),
         steps_done=steps_done,
         misfits=tuple(m.mean for m in refined.misfits),
         served=served,
         verdict=verdict,
     )
-    return train_runs, chosen.members, trained
+    return train_runs, [chosen.members[i] for i in refined.indices], trained
 
 
 def _weak_stage(spec: FitSpec) -> FitSpec:
@@ -119,14 +120,28 @@ def _weak_stage(spec: FitSpec) -> FitSpec:
     return spec.model_copy(update={"method": "weak", "training": spec.training.model_copy(update={"members": starts})})
 
 
+def _with_decays(members: Sequence[Member], decays: Sequence[float]) -> list[Member]:
+    """The members with these weight decays in turn."""
+    return [
+        replace(m, optimiser=m.optimiser.model_copy(update={"weight_decay": decays[i % len(decays)]}))
+        for i, m in enumerate(members)
+    ]
+
+
 def _choose(
     begun: Sequence[Member], started: Trained, judged: Trajectories, noise: Float64[np.ndarray, " state"], count: int
 ) -> _Chosen:
     """The `count` starts of least misfit: near its floor the weak loss no longer tells good fields from bad ones, but
-    their trajectories do. Where all lose every run, it is the weak loss that tells."""
+    their trajectories do. Where all lose every run, it is the weak loss that tells.
+
+    Those of each weight decay in turn: what a strong one keeps a field from fitting now, refinement soon makes up for.
+    """
     candidates = [member(started.fields, i) for i in range(len(begun))]
     found = misfits(candidates, judged, noise)
-    best = sorted(range(len(begun)), key=lambda i: (found[i].mean, started.losses[i]))[:count]
+    order = sorted(range(len(begun)), key=lambda i: (found[i].mean, started.losses[i]))
+    decays = [begun[i].optimiser.weight_decay for i in order]
+    place = [decays[:k].count(decay) for k, decay in enumerate(decays)]
+    best = [order[k] for k in sorted(range(len(order)), key=lambda k: (place[k], k))[:count]]
     return _Chosen(
         members=[begun[i] for i in best],
         fields=[candidates[i] for i in best],

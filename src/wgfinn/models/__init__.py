@@ -4,7 +4,8 @@ A field maps one state to its velocity; it holds weights and nothing else (no da
 """
 
 from wgfinn.models.brackets import AbstractBracket, FrictionBracket, PoissonBracket, annihilator
-from wgfinn.models.fields import AbstractField, GenericField, PlainField, RescaledField, parameter_count
+from wgfinn.models.confined import Box, ConfinedBracket
+from wgfinn.models.fields import AbstractField, GenericField, PlainField, RescaledField, parameter_count, trainable
 from wgfinn.models.known import (
     KnownMatrix,
     KnownOperator,
@@ -30,6 +31,8 @@ __all__ = [
     "AbstractPotential",
     "Activation",
     "AffinePotential",
+    "Box",
+    "ConfinedBracket",
     "FrictionBracket",
     "GenericField",
     "KnownFunctions",
@@ -53,5 +56,6 @@ __all__ = [
     "parameter_count",
     "read_known",
     "require_consistency",
+    "trainable",
     "with_named_arrays",
 ]

@@ -1,6 +1,7 @@
 """Right-hand sides x' = f(x): the GENERIC field, a plain perceptron, and either in other coordinates."""
 
 from abc import abstractmethod
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -9,6 +10,7 @@ import jax.numpy as jnp
 from wgfinn._errors import InputError
 from wgfinn._types import Array, Float, Matrix, State, States, Values
 from wgfinn.models.brackets import AbstractBracket
+from wgfinn.models.confined import Box
 from wgfinn.models.mlp import MLP
 from wgfinn.models.potentials import AbstractPotential
 
@@ -161,8 +163,13 @@ def _column(per_state: State, x: States) -> Array:
     return jnp.expand_dims(per_state, tuple(range(1, x.ndim)))
 
 
+def trainable(field: eqx.Module) -> tuple[Any, Any]:
+    """The numbers of a field (or of what holds one) that are learnt, and the rest of it."""
+    return eqx.partition(field, eqx.is_inexact_array, is_leaf=lambda node: isinstance(node, Box))
+
+
 def parameter_count(field: AbstractField) -> int:
     """Number of trainable numbers, counted as the paper does (unused generator entries included)."""
     if isinstance(field, RescaledField):  # the scales come from the data
         return parameter_count(field.inner)
-    return sum(leaf.size for leaf in jax.tree.leaves(eqx.filter(field, eqx.is_inexact_array)))
+    return sum(leaf.size for leaf in jax.tree.leaves(trainable(field)[0]))

@@ -10,6 +10,7 @@ from pydantic import Field as Key
 from wgfinn._spec import Spec
 from wgfinn._types import PRNGKeyArray
 from wgfinn.models.brackets import AbstractBracket, FrictionBracket, PoissonBracket
+from wgfinn.models.confined import Box, ConfinedBracket
 from wgfinn.models.fields import AbstractField, GenericField, PlainField
 from wgfinn.models.known import NOTHING_KNOWN, Physics, ProjectedPotential, Rows, ScaledBracket, ScaledPotential
 from wgfinn.models.mlp import MLP, Activation, Initialisation
@@ -73,6 +74,11 @@ class ModelSpec(Spec):
         default="unit", description="'paper' as in GFINN's code; 'unit' for standardised data"
     )
 
+    confined: bool = Key(
+        default=True,
+        description="outside of the data learnt brackets stay what they are at the border: velocities are bounded",
+    )
+
     @pydantic.field_validator(*_WRITTEN, mode="wrap")
     @classmethod
     def _says_what_may_be_written(cls, value: Any, validate: Callable[[Any], Any], info: Any) -> Any:
@@ -89,8 +95,16 @@ class ModelSpec(Spec):
         return self
 
 
-def build(spec: ModelSpec, n_states: int, *, key: PRNGKeyArray, physics: Physics = NOTHING_KNOWN) -> AbstractField:
-    """A field with fresh weights in all that is not known."""
+def build(
+    spec: ModelSpec,
+    n_states: int,
+    *,
+    key: PRNGKeyArray,
+    physics: Physics = NOTHING_KNOWN,
+    box: Box | None = None,
+) -> AbstractField:
+    """A field with fresh weights in all that is not known; a learnt brackets are confined to `box`, if
+    there is one."""
     size = {
         "layers": spec.layers,
         "width": spec.width,
@@ -102,13 +116,17 @@ def build(spec: ModelSpec, n_states: int, *, key: PRNGKeyArray, physics: Physics
     brackets = {"n_states": n_states, "rows": spec.rows or n_states, **size}
     e, s = physics.energy_size, physics.entropy_size
     for_energy, for_entropy, for_poisson, for_friction = jax.random.split(key, 4)
+    energy = _potential(spec.energy, n_states, physics.energy_kernel, e, size, for_energy)
+    entropy = _potential(spec.entropy, n_states, physics.entropy_kernel, s, size, for_entropy)
+    poisson = _scaled(PoissonBracket(**brackets, key=for_poisson), 1 / s, 1 / e)
+    friction = _scaled(FrictionBracket(**brackets, key=for_friction), 1 / e, 1 / s)
+    if box is not None:
+        poisson, friction = ConfinedBracket(poisson, box), ConfinedBracket(friction, box)
     return GenericField(
-        energy_potential=physics.energy
-        or _potential(spec.energy, n_states, physics.energy_kernel, e, size, for_energy),
-        entropy_potential=physics.entropy
-        or _potential(spec.entropy, n_states, physics.entropy_kernel, s, size, for_entropy),
-        reversible=physics.poisson or _scaled(PoissonBracket(**brackets, key=for_poisson), 1 / s, 1 / e),
-        irreversible=physics.friction or _scaled(FrictionBracket(**brackets, key=for_friction), 1 / e, 1 / s),
+        energy_potential=physics.energy or energy,
+        entropy_potential=physics.entropy or entropy,
+        reversible=physics.poisson or poisson,
+        irreversible=physics.friction or friction,
     )
 
 

@@ -1,12 +1,13 @@
 """The second stage of a fit, and how far predictions of whole runs miss."""
 
-from wgfinn.refining.leg import Data, Leg, begin, lengthened, steady_window
+from wgfinn.refining.leg import Data, Entrant, Leg, begin, lengthened, steady_window, worth_refining
 from wgfinn.refining.misfit import Misfit, best_member, coverage, misfits, resolution
 from wgfinn.refining.spec import RefineSpec
 from wgfinn.refining.stage import Refined, refine
 
 __all__ = [
     "Data",
+    "Entrant",
     "Leg",
     "Misfit",
     "RefineSpec",
@@ -19,4 +20,5 @@ __all__ = [
     "refine",
     "resolution",
     "steady_window",
+    "worth_refining",
 ]

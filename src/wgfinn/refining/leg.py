@@ -27,6 +27,7 @@ from wgfinn.training import (
     MemberSettings,
     Problem,
     Structure,
+    TrainingSpec,
     TrainState,
     check_starts,
     initial_states,
@@ -55,9 +56,25 @@ class Data:
 
 
 @dataclass(frozen=True)
+class Entrant:
+    """A member at the door of the refinement."""
+
+    name: str
+    seed: int
+    weight_decay: float
+
+
+def worth_refining(trajectories: Trajectories, training: TrainingSpec) -> int:
+    """How many starts to refine at first: more than members are asked for where steps are cheap."""
+    cheaper = _SAMPLES_PER_STEP / min(_SAMPLES_PER_STEP, sum(len(run.t) for run in trajectories.runs))
+    return max(training.members, min(training.starts, int(cheaper * training.members)))
+
+
+@dataclass(frozen=True)
 class Leg:
     """Windows of one length, what is trained on them, and how far it has come."""
 
+    entrants: tuple[Entrant, ...]
     window: int
     shots: Shots
     structure: Structure
@@ -69,6 +86,11 @@ class Leg:
     def step(self) -> int:
         """Steps of this and of all earlier legs."""
         return int(self.states.step[0])
+
+    def only(self, indices: Sequence[int]) -> "Leg":
+        """The same with these members alone."""
+        settings, states = jax.tree.map(lambda leaf: leaf[jnp.asarray(indices)], (self.settings, self.states))
+        return replace(self, entrants=tuple(self.entrants[i] for i in indices), settings=settings, states=states)
 
     @property
     def best(self) -> Float[np.ndarray, "member weight"]:
@@ -86,7 +108,7 @@ def begin(
     fields: Sequence[AbstractField],
     data: Data,
     spec: RefineSpec,
-    seeds: Sequence[int],
+    entrants: Sequence[Entrant],
     window: int,
     starts: Float[Array, "member state traj window"] | None = None,
 ) -> Leg:
@@ -96,7 +118,7 @@ def begin(
     parts = [take_apart(FieldAndStarts(f, s), data.dtype) for f, s in zip(fields, starts, strict=True)]
     structure = parts[0][1]
     optimiser = make_optimiser(spec.optimiser, structure.shapes)
-    settings = stack([MemberSettings.create(s, spec.optimiser, AttentionSpec(), data.dtype) for s in seeds])
+    settings = stack([_settings(entrant, spec, data.dtype) for entrant in entrants])
     states = initial_states(stack([w for w, _ in parts]), settings, data.trajectories.n_states, optimiser)
     equations = ShootingEquations(shots, spec.continuity)
     longest = max(len(run.t) for run in data.trajectories.runs)
@@ -109,10 +131,17 @@ def begin(
         optimiser=optimiser,
         setback=_SETBACK,
     )
-    return Leg(window, shots, structure, problem, settings, check_starts(states, settings, problem))
+    return Leg(tuple(entrants), window, shots, structure, problem, settings, check_starts(states, settings, problem))
 
 
-def lengthened(leg: Leg, data: Data, spec: RefineSpec, seeds: Sequence[int]) -> Leg:
+def _settings(entrant: Entrant, spec: RefineSpec, dtype: str) -> MemberSettings:
+    """A weight decay of the refinement's own goes before that of the entrant."""
+    decay = spec.optimiser.weight_decay or entrant.weight_decay
+    optimiser = spec.optimiser.model_copy(update={"weight_decay": decay})
+    return MemberSettings.create(entrant.seed, optimiser, AttentionSpec(), dtype)
+
+
+def lengthened(leg: Leg, data: Data, spec: RefineSpec) -> Leg:
     """The next leg, if the fields keep the data over longer windows by now; `leg` itself if not.
 
     Its windows start on the trajectories of `leg`, its steps and its caution go on from there.
@@ -122,7 +151,7 @@ def lengthened(leg: Leg, data: Data, spec: RefineSpec, seeds: Sequence[int]) -> 
     if window == leg.window:
         return leg
     starts = _starts_along(leg.structure.fields(leg.states.best), leg.shots, data.shots(window))
-    following = begin(fields, data, spec, seeds, window, starts)
+    following = begin(fields, data, spec, leg.entrants, window, starts)
     carried = lambda states: (states.step, states.caution)  # noqa: E731
     return replace(following, states=eqx.tree_at(carried, following.states, carried(leg.states)))
 

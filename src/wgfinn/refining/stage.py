@@ -7,13 +7,14 @@ enters the field, so that the noise averages out.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, Int
 
 from wgfinn.data import Trajectories
 from wgfinn.models import AbstractField
-from wgfinn.refining.leg import Data, Leg, begin, lengthened, steady_window
+from wgfinn.refining.leg import Data, Entrant, Leg, begin, lengthened, steady_window
 from wgfinn.refining.misfit import Misfit, misfits, resolution
 from wgfinn.refining.spec import RefineSpec
 from wgfinn.training import (
@@ -26,6 +27,9 @@ from wgfinn.training import (
     train,
 )
 
+# A misfit, in noise levels, that is far; and what is left of the loss of a field that still learns, from look to look.
+_FAR, _LEARNS = 2.0, 0.9
+
 
 @dataclass(frozen=True)
 class Refined:
@@ -35,13 +39,28 @@ class Refined:
     misfits: list[Misfit]
     losses: tuple[float, ...]
     """Of these fields on the runs learnt from; infinite for a member that came with its best."""
+    indices: tuple[int, ...]
+    """Which of those that came they are."""
     steps_done: int
     ended_early: bool
 
     @classmethod
     def untouched(cls, fields: list[AbstractField], misfits: list[Misfit]) -> "Refined":
         """Without this stage."""
-        return cls(fields, misfits, tuple(np.inf for _ in fields), 0, ended_early=False)
+        indices = tuple(range(len(fields)))
+        return cls(fields, misfits, tuple(np.inf for _ in fields), indices, 0, ended_early=False)
+
+    def best(self, count: int) -> "Refined":
+        """The `count` members of least misfit, in the order they came in."""
+        order = np.argsort([m.mean for m in self.misfits], kind="stable")
+        kept = sorted(int(i) for i in order[:count])
+        return replace(
+            self,
+            fields=[self.fields[i] for i in kept],
+            misfits=[self.misfits[i] for i in kept],
+            losses=tuple(self.losses[i] for i in kept),
+            indices=tuple(self.indices[i] for i in kept),
+        )
 
 
 def refine(
@@ -53,8 +72,7 @@ def refine(
     spec: RefineSpec,
     training: TrainingSpec,
     *,
-    seeds: Sequence[int],
-    names: Sequence[str],
+    entrants: Sequence[Entrant],
     observe: Observer | None,
     checkpoint: Path | None,
     checkpoint_seconds: float,
@@ -70,11 +88,12 @@ def refine(
     seconds = 0.0
     if checkpoint is not None and checkpoint.exists():
         beside = beside_checkpoint(checkpoint)
-        leg = begin(fields, data, spec, seeds, int(beside.pop("window")))
+        window, kept = int(beside.pop("window")), _Kept.from_arrays(beside)
+        leg = begin([fields[i] for i in kept.indices], data, spec, [entrants[i] for i in kept.indices], window)
         states, seconds = load_checkpoint(checkpoint, leg.states)
-        leg, kept = replace(leg, states=states), _Kept.from_arrays(beside)
+        leg = replace(leg, states=states)
     else:
-        leg = begin(fields, data, spec, seeds, steady_window(fields, data, spec.window))
+        leg = begin(fields, data, spec, entrants, steady_window(fields, data, spec.window))
         kept = _Kept.before(leg, before)
     tie = resolution(judged)
 
@@ -99,7 +118,7 @@ def refine(
             leg.settings,
             leg.problem,
             training.model_copy(update={"steps": until}),
-            names,
+            [entrant.name for entrant in leg.entrants],
             observe=observe,
             save=save,
             save_every=checkpoint_seconds,
@@ -109,7 +128,10 @@ def refine(
         leg = replace(leg, states=states)
         if leg.step == until and leg.step > kept.step:
             kept = look()
-            leg = lengthened(leg, data, spec, seeds)
+            if leg.step >= spec.trial and len(leg.entrants) > training.members:
+                best = kept.best(training.members)
+                leg, kept = leg.only(best), kept.only(best)
+            leg = lengthened(leg, data, spec)
             save(leg.states, seconds)
     if leg.step > kept.step:
         # Interrupted between two looks: what was reached counts, but a resumed run looks where it would have.
@@ -119,6 +141,7 @@ def refine(
         fields=best,
         misfits=misfits(best, judged, noise),
         losses=tuple(float(loss) for loss in kept.losses),
+        indices=tuple(int(i) for i in kept.indices),
         steps_done=leg.step,
         ended_early=leg.step < spec.steps and not should_stop(),
     )
@@ -126,13 +149,15 @@ def refine(
 
 @dataclass(frozen=True)
 class _Kept:
-    """Each member's latest weights that no earlier ones beat on the runs held out, their loss, the least misfit seen
-    until `step`, that of its last gain, and for how many looks none has gained."""
+    """Who is still there; each member's latest weights that no earlier ones beat on the runs held out, their loss, the
+    least misfit seen until `step`, that of its last gain, the loss at the last look; for how many looks none gained."""
 
+    indices: Int[np.ndarray, " member"]
     weights: Float[np.ndarray, "member weight"]
     losses: Float64[np.ndarray, " member"]
     least: Float64[np.ndarray, " member"]
     reference: Float64[np.ndarray, " member"]
+    last_losses: Float64[np.ndarray, " member"]
     step: int
     looks_without_gain: int
 
@@ -140,27 +165,42 @@ class _Kept:
     def before(cls, leg: Leg, found: Sequence[Misfit]) -> "_Kept":
         """Before the first step of the first leg, with fields of these misfits."""
         means = np.array([m.mean for m in found])
-        return cls(leg.best, np.full(len(means), np.inf), means, means, step=0, looks_without_gain=0)
+        infinite = np.full(len(means), np.inf)
+        return cls(np.arange(len(means)), leg.best, infinite, means, means, infinite, step=0, looks_without_gain=0)
+
+    def best(self, count: int) -> list[int]:
+        """The places of the `count` members of least misfit, in order."""
+        return sorted(int(i) for i in np.argsort(self.least, kind="stable")[:count])
+
+    def only(self, places: Sequence[int]) -> "_Kept":
+        """The same with the members in these places alone."""
+        per_member = ("indices", "weights", "losses", "least", "reference", "last_losses")
+        return replace(self, **{name: getattr(self, name)[list(places)] for name in per_member})
 
     def after(self, leg: Leg, found: Float64[np.ndarray, " member"], tie: float) -> "_Kept":
         """`found` are the misfits of the best fields on `leg`; those that differ by less than `tie` are equal, and the
         later, of lower loss, is then the better one."""
         better = found <= (1 + tie) * self.least
-        # Since the last gain: small ones from look to look add up.
+        losses = np.asarray(leg.states.best_loss, np.float64)
+        # Since the last gain: small ones from look to look add up. Far from the runs held out a field that learns is on
+        # its way, though they do not show it yet.
         gained = found < (1 - tie) * self.reference
+        on_its_way = (self.least > _FAR) & (losses < _LEARNS * self.last_losses)
         return _Kept(
+            indices=self.indices,
             weights=np.where(better[:, None], leg.best, self.weights),
-            losses=np.where(better, np.asarray(leg.states.best_loss, np.float64), self.losses),
+            losses=np.where(better, losses, self.losses),
             least=np.minimum(found, self.least),
             reference=np.where(gained, found, self.reference),
+            last_losses=losses,
             step=leg.step,
-            looks_without_gain=0 if gained.any() else self.looks_without_gain + 1,
+            looks_without_gain=0 if (gained | on_its_way).any() else self.looks_without_gain + 1,
         )
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         return {name: np.asarray(value) for name, value in vars(self).items()}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "_Kept":
-        step, looks = int(arrays["step"]), int(arrays["looks_without_gain"])
-        return cls(arrays["weights"], arrays["losses"], arrays["least"], arrays["reference"], step, looks)
+    def from_arrays(cls, arrays: dict[str, Any]) -> "_Kept":
+        arrays = {**arrays, "step": int(arrays["step"]), "looks_without_gain": int(arrays["looks_without_gain"])}
+        return cls(**arrays)

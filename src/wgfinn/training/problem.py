@@ -13,7 +13,8 @@ class Problem(eqx.Module):
 
     `structure` makes a field of a member's vector of weights. `setback`: where a check finds the loss more than this
     many times the least so far, the member goes on from its best weights with half the learning rate, and the first 200
-    steps are shorter; None: no such caution.
+    steps are shorter; None: no such caution. `judged`: equations that tell which weights are the best, where those
+    learnt from should not.
     """
 
     equations: AbstractEquations
@@ -21,4 +22,5 @@ class Problem(eqx.Module):
     structure: Structure
     batch: int | None = eqx.field(static=True)
     optimiser: AbstractOptimiser = eqx.field(static=True, default=AdamW())
+    judged: AbstractEquations | None = None
     setback: float | None = eqx.field(static=True, default=None)

@@ -28,5 +28,10 @@ class TrainingSpec(Spec):
     log_every: int = Key(default=500, ge=1, description="steps between two records in metrics.jsonl")
     members: int = Key(default=3, ge=1, description="models of the ensemble, seeds `seed`, `seed` + 1, ...")
     starts: int = Key(default=8, ge=1, description="method auto: weak trainings of which the best become members")
+    decays: tuple[Annotated[float, Key(ge=0)], ...] | Literal["auto"] = Key(
+        default="auto",
+        min_length=1,
+        description="method auto: weight decays that starts take in turn; auto: 1 and 0 where samples are few, or 0",
+    )
     seed: int = Key(default=0, ge=0, le=2**31 - 1, description="seed of the first member")
     dtype: Literal["float32", "float64"] = Key(default="float32", description="arithmetic of the training")

@@ -110,11 +110,15 @@ def _draw_items(seed: Array, step: Array, problem: Problem) -> Array | None:
 def check(
     state: TrainState, settings: MemberSettings, problem: Problem, gradient_norm: Scalar
 ) -> tuple[TrainState, StepInfo]:
-    """Look at the loss over all data (without attention) and keep the weights if they are the best so far."""
-    residual = problem.equations.residual(problem.structure.field(state.weights))
+    """Look at the loss over all data (without attention) and keep the weights if they are the best so far: by the
+    equations that judge, where there are any."""
+    field = problem.structure.field(state.weights)
+    residual = problem.equations.residual(field)
     mask = problem.equations.mask()
-    loss = weighted_loss(residual, problem.weights, mask)
-    better = loss < state.best_loss
+    loss = judged = weighted_loss(residual, problem.weights, mask)
+    if problem.judged is not None:
+        judged = weighted_loss(problem.judged.residual(field), problem.weights, problem.judged.mask())
+    better = judged < state.best_loss
     newly_diverged = (state.diverged_at < 0) & ~jnp.isfinite(loss)
     weights, caution = state.weights, state.caution
     if problem.setback is not None:
@@ -126,7 +130,7 @@ def check(
         multiplier=state.multiplier,
         step=state.step,
         best=jnp.where(better, state.weights, state.best),
-        best_loss=jnp.where(better, loss, state.best_loss),
+        best_loss=jnp.where(better, judged, state.best_loss),
         diverged_at=jnp.where(newly_diverged, state.step, state.diverged_at),
         caution=caution,
     )

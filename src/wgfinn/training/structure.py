@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from wgfinn._types import Array, Float
+from wgfinn.models import trainable
 
 
 class Structure(eqx.Module):
@@ -39,7 +40,7 @@ def _fields(structure: Structure, vectors: Float[Array, "member weight"]) -> Any
 
 def take_apart(field: eqx.Module, dtype: str) -> tuple[Float[Array, " weight"], Structure]:
     """The trainable numbers of a field as one vector of type `dtype`, and the rest."""
-    weights, rest = eqx.partition(field, eqx.is_inexact_array)
+    weights, rest = trainable(field)
     leaves, treedef = jax.tree.flatten(weights)
     vector = jnp.concatenate([leaf.ravel() for leaf in leaves]).astype(dtype)
     return vector, Structure(rest, treedef, tuple(leaf.shape for leaf in leaves))
