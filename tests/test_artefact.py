@@ -14,7 +14,7 @@ from small_fits import GENERIC, NAMES, small_spec, some_runs
 from wgfinn._errors import ArtefactError, InputError
 from wgfinn.artefact import Model, first_loss, load_model, save_model, serve_index
 from wgfinn.fitting import fit
-from wgfinn.models import RescaledField
+from wgfinn.models import ConfinedBracket, RescaledField
 
 RUNS = some_runs()
 # Scales far from one and from each other, so that a forgotten factor shows.
@@ -247,6 +247,8 @@ def test_members_that_are_not_finite_come_last(losses, served):
 
 def sizes_of_factors(bracket, x, annihilated):
     """Absolute values of what a bracket is made of: its rows, a sum over $|A_i| |g|$, and its core."""
+    if isinstance(bracket, ConfinedBracket):
+        bracket, x = bracket.inner, bracket.box.nearest(x)
     upper = np.triu(np.abs(bracket.generators), 1)
     rows = (upper + np.swapaxes(upper, 1, 2)) @ np.abs(annihilated)
     return rows, np.abs(bracket.core(x)).reshape(len(rows), len(rows))

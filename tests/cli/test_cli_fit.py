@@ -181,7 +181,9 @@ def test_bad_input(here):
     with pytest.raises(InputError, match=r"settings: training.steps = 0: input should be greater"):
         wgfinn("fit", "data.npz", "--out", "run", "--steps", "0")
     (here / "bad.toml").write_text(tomli_w.dumps({"model": {"depth": 3}}))
-    with pytest.raises(InputError, match=r"bad.toml: unknown key 'model.depth'; known here are activation, energy"):
+    with pytest.raises(
+        InputError, match=r"bad.toml: unknown key 'model.depth'; known here are activation, confined, energy"
+    ):
         wgfinn("fit", "data.npz", "--out", "run", "--config", "bad.toml")
     result = wgfinn("fit", "data.npz", "--out", "run", "--method", "medium")
     assert result.exit_code == 2

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wgfinn.models import Box, ModelSpec, RescaledField, build
+from wgfinn.models import Box, ConfinedBracket, ModelSpec, RescaledField, build
 
 N_STATES, BATCH = 5, 7
 FACTOR = 20
@@ -37,8 +37,7 @@ examples = settings(deadline=None, max_examples=25)
 
 @cache
 def skeleton(form):
-    box = Box.everywhere(N_STATES) if form == "confined" else None
-    return eqx.filter_eval_shape(build, SPECS[form], N_STATES, key=jax.random.key(0), box=box)
+    return eqx.filter_eval_shape(build, SPECS[form], N_STATES, key=jax.random.key(0))
 
 
 def random_field(form, seed, scale, dtype):
@@ -46,7 +45,20 @@ def random_field(form, seed, scale, dtype):
     rng = np.random.default_rng(seed)
     scale = min(scale, LARGEST_WEIGHTS[form])
     draw = lambda leaf: jnp.asarray(0.7 * scale * rng.standard_normal(leaf.shape), dtype)  # noqa: E731
-    return jax.tree.map(draw, skeleton(form))
+    field = jax.tree.map(draw, skeleton(form))
+    if form != "confined":
+        return field
+    # Most states that are asked about lie outside.
+    box = Box.around(rng.standard_normal((50, N_STATES)), dtype)
+    return eqx.tree_at(brackets, field, tuple(ConfinedBracket(b, box) for b in brackets(field)))
+
+
+def brackets(field):
+    return field.reversible, field.irreversible
+
+
+def inner_brackets(field):
+    return tuple(b.inner if isinstance(b, ConfinedBracket) else b for b in brackets(field))
 
 
 def random_states(seed, scale, dtype):
@@ -75,7 +87,9 @@ def parts(field, x):
 
 @eqx.filter_jit
 def cores(field, x):
-    return jax.vmap(field.reversible.core)(x.T), jax.vmap(field.irreversible.core)(x.T)
+    if isinstance(field.reversible, ConfinedBracket):
+        x = field.reversible.box.nearest(x)
+    return tuple(jax.vmap(b.core)(x.T) for b in inner_brackets(field))
 
 
 def bounds(field, x, p):
@@ -83,8 +97,8 @@ def bounds(field, x, p):
 
     With what a row is made of, not what is left of it, for its terms may cancel."""
     of_poisson, of_friction = (norms(core) for core in cores(field, x))
-    poisson_rows = norms(np.ravel(field.reversible.generators)) * norms(p["of_entropy"])
-    friction_rows = norms(np.ravel(field.irreversible.generators)) * norms(p["of_energy"])
+    of_reversible, of_irreversible = (norms(np.ravel(b.generators)) for b in inner_brackets(field))
+    poisson_rows, friction_rows = of_reversible * norms(p["of_entropy"]), of_irreversible * norms(p["of_energy"])
     return 2 * poisson_rows**2 * of_poisson, friction_rows**2 * of_friction**2
 
 
@@ -211,7 +225,7 @@ def test_generators_count_by_their_skew_part(form):
     field = random_field(form, 0, 1.0, "float64")
     x = random_states(0, 1.0, "float64")
     changed = eqx.tree_at(
-        lambda f: (f.reversible.generators, f.irreversible.generators),
+        lambda f: tuple(b.generators for b in inner_brackets(f)),
         field,
         replace_fn=lambda g: g + jnp.tril(jnp.ones_like(g)),
     )

@@ -10,7 +10,7 @@ from wgfinn._spec import parse
 from wgfinn.artefact import Manifest, MemberManifest, Model, describe_data, versions
 from wgfinn.data import Run, Scales, Trajectories
 from wgfinn.fitting import FitSpec, resolve
-from wgfinn.models import build
+from wgfinn.models import Box, build
 from wgfinn.report import Source
 from wgfinn.training import stack
 
@@ -50,7 +50,8 @@ def some_model(data: Trajectories, *, members: int = 2, seed: int = 0, losses=No
         "training": {"members": members, "seed": seed},
     }
     spec = resolve(parse(FitSpec, settings), data)
-    fields = [build(spec.model, data.n_states, key=jax.random.key(seed + k)) for k in range(members)]
+    box = Box.everywhere(data.n_states)
+    fields = [build(spec.model, data.n_states, key=jax.random.key(seed + k), box=box) for k in range(members)]
     losses = [1.0 / (k + 1) for k in range(members)] if losses is None else losses
     manifest = Manifest(
         model=spec.model,

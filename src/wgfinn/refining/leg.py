@@ -51,6 +51,11 @@ class Data:
     noise: Float64[np.ndarray, " state"]
     dtype: str
 
+    @property
+    def longest_window(self) -> int:
+        """Whole runs, or the parts that they are cut into."""
+        return min(max(len(run.t) for run in self.trajectories.runs), LONGEST_PART) - 1
+
     def shots(self, window: int) -> Shots:
         return make_shots(self.trajectories, self.noise, window=window, longest=LONGEST_PART, dtype=self.dtype)
 
@@ -141,13 +146,13 @@ def _settings(entrant: Entrant, spec: RefineSpec, dtype: str) -> MemberSettings:
     return MemberSettings.create(entrant.seed, optimiser, AttentionSpec(), dtype)
 
 
-def lengthened(leg: Leg, data: Data, spec: RefineSpec) -> Leg:
-    """The next leg, if the fields keep the data over longer windows by now; `leg` itself if not.
+def lengthened(leg: Leg, data: Data, spec: RefineSpec, longest: int) -> Leg:
+    """The next leg, if the fields keep the data over longer windows by now, up to `longest`; `leg` itself if not.
 
     Its windows start on the trajectories of `leg`, its steps and its caution go on from there.
     """
     fields = leg.fields(leg.best)
-    window = steady_window(fields, data, spec.window, at_least=leg.window)
+    window = steady_window(fields, data, longest, at_least=leg.window)
     if window == leg.window:
         return leg
     starts = _starts_along(leg.structure.fields(leg.states.best), leg.shots, data.shots(window))

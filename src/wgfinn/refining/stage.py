@@ -79,8 +79,9 @@ def refine(
     should_stop: Callable[[], bool],
 ) -> Refined:
     """Train `fields`, whose misfits are `before`, further on `trajectories`, and look at the runs `judged` every so
-    often: the latest that predicts them as well as any before is kept, windows grow where the fields allow it, and
-    where they cannot and no member gains any more the stage ends.
+    often: the latest that predicts them as well as any before is kept, windows grow where the fields allow it (beyond
+    `spec.window` while those runs are far from predicted), and where they cannot and no member gains any more the stage
+    ends.
 
     All in one set of coordinates. Goes on from `checkpoint` if it is there, to the same end.
     """
@@ -108,7 +109,7 @@ def refine(
         return kept.after(leg, np.array([m.mean for m in found]), tie)
 
     def goes_on() -> bool:
-        may_gain = kept.looks_without_gain < spec.patience or leg.window < spec.window
+        may_gain = kept.looks_without_gain < spec.patience or leg.window < min(spec.window, data.longest_window)
         return leg.step < spec.steps and may_gain and not should_stop()
 
     while goes_on():
@@ -131,7 +132,10 @@ def refine(
             if leg.step >= spec.trial and len(leg.entrants) > training.members:
                 best = kept.best(training.members)
                 leg, kept = leg.only(best), kept.only(best)
-            leg = lengthened(leg, data, spec)
+            if leg.step < spec.steps:
+                # Windows that fit while whole runs do not: only longer ones show what goes wrong.
+                longest = spec.window if kept.least.min() <= _FAR else max(spec.window, 2 * leg.window)
+                leg = lengthened(leg, data, spec, min(longest, data.longest_window))
             save(leg.states, seconds)
     if leg.step > kept.step:
         # Interrupted between two looks: what was reached counts, but a resumed run looks where it would have.
@@ -166,7 +170,8 @@ class _Kept:
         """Before the first step of the first leg, with fields of these misfits."""
         means = np.array([m.mean for m in found])
         infinite = np.full(len(means), np.inf)
-        return cls(np.arange(len(means)), leg.best, infinite, means, means, infinite, step=0, looks_without_gain=0)
+        losses = np.asarray(leg.states.best_loss, np.float64)
+        return cls(np.arange(len(means)), leg.best, infinite, means, means, losses, step=0, looks_without_gain=0)
 
     def best(self, count: int) -> list[int]:
         """The places of the `count` members of least misfit, in order."""
