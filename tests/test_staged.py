@@ -13,7 +13,7 @@ from small_fits import STEP
 from wgfinn import WGFINN, InputError
 from wgfinn._spec import parse
 from wgfinn.artefact import load_model
-from wgfinn.data import Trajectories
+from wgfinn.data import Scales, Trajectories
 from wgfinn.estimator import make_spec
 from wgfinn.fitting import (
     METRICS_FILE,
@@ -26,7 +26,7 @@ from wgfinn.fitting import (
     steps_reached,
     weak_chi_square,
 )
-from wgfinn.models import MLP, PlainField
+from wgfinn.models import MLP, Box, PlainField, boxes
 from wgfinn.refining import Data, Misfit, begin, best_member, coverage, leg, resolution, stage, steady_window
 from wgfinn.verdict import judge
 
@@ -181,6 +181,17 @@ def test_incomplete_and_irregular_runs(spec):
         states.append(x)
     model = fit(Trajectories.from_arrays(states, times, names=RUNS.names), spec)
     assert all(np.isfinite(m.misfit) for m in model.manifest.members)
+
+
+def test_what_is_served_is_confined_to_the_runs_learnt_from(whole):
+    learnt, _ = hold_out(RUNS, 0.1)
+    scales = Scales.standardise(learnt)
+    expected = Box.around(np.concatenate([scales.forward(run.x) for run in learnt.runs]), "float32")
+    for index in range(2):
+        found = boxes(whole[1].field(index))
+        assert len(found) == 2
+        for box in found:
+            np.testing.assert_array_equal(box.low, np.asarray(expected.low, np.float64))
 
 
 def test_structure_stays_exact_after_the_stages(whole):

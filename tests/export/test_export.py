@@ -18,7 +18,7 @@ from wgfinn._spec import parse
 from wgfinn.artefact import Manifest, MemberManifest, Model, describe_data
 from wgfinn.data import Scales
 from wgfinn.export import export_model
-from wgfinn.models import Box, ModelSpec, build, know
+from wgfinn.models import Box, ModelSpec, boxes, build, confined_to, know
 
 PAGE = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
 RUNS = some_runs()
@@ -68,13 +68,8 @@ def untrained(settings) -> Model:
         versions={},
     )
     fields = jax.tree.map(lambda leaf: jnp.asarray(0.6 * rng.standard_normal((2, *leaf.shape))), skeleton)
-    boxes = lambda tree: [n for n in jax.tree.leaves(tree, is_leaf=_is_box) if _is_box(n)]  # noqa: E731
-    # Both brackets share one; half of the states lie outside of it.
-    return Model(eqx.tree_at(boxes, fields, boxes(fields)[:1] * len(boxes(fields))), manifest)
-
-
-def _is_box(node) -> bool:
-    return isinstance(node, Box)
+    # Brackets share one; half of the states lie outside of it.
+    return Model(confined_to(boxes(fields)[0], fields) if boxes(fields) else fields, manifest)
 
 
 @pytest.fixture(scope="module", params=KINDS)

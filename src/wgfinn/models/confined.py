@@ -6,6 +6,8 @@ cores that stay what they are at the nearest point where data were, velocities a
 changes.
 """
 
+from typing import TypeVar
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -55,6 +57,23 @@ class Box(eqx.Module):
 
 def _product(matrix: Matrix, x: States) -> Array:
     return jnp.tensordot(matrix, x, 1, precision=jax.lax.Precision.HIGHEST)
+
+
+Tree = TypeVar("Tree", bound=eqx.Module)
+
+
+def boxes(field: eqx.Module) -> list[Box]:
+    """Those that pieces of the field are confined to."""
+    return [node for node in jax.tree.leaves(field, is_leaf=_is_box) if _is_box(node)]
+
+
+def confined_to(box: Box, field: Tree) -> Tree:
+    """The same field with another box, for those pieces that have one."""
+    return jax.tree.map(lambda node: box if _is_box(node) else node, field, is_leaf=_is_box)
+
+
+def _is_box(node: object) -> bool:
+    return isinstance(node, Box)
 
 
 class ConfinedBracket(AbstractBracket):

@@ -20,7 +20,7 @@ from wgfinn.losses import (
     part_that_leaves,
     starts_along,
 )
-from wgfinn.models import AbstractField
+from wgfinn.models import AbstractField, Box, boxes, confined_to
 from wgfinn.refining.misfit import LONGEST_PART
 from wgfinn.refining.spec import RefineSpec
 from wgfinn.training import (
@@ -77,7 +77,11 @@ def worth_refining(trajectories: Trajectories, training: TrainingSpec) -> int:
 
 @dataclass(frozen=True)
 class Leg:
-    """Windows of one length, what is trained on them, and how far it has come."""
+    """Windows of one length, what is trained on them, and how far it has come.
+
+    Fields are trained as they are everywhere, so that they may learn to come back from outside of their box, and judged
+    as they are served, confined to it.
+    """
 
     entrants: tuple[Entrant, ...]
     window: int
@@ -86,6 +90,7 @@ class Leg:
     problem: Problem
     settings: MemberSettings
     states: TrainState
+    box: Box | None
 
     @property
     def step(self) -> int:
@@ -106,7 +111,8 @@ class Leg:
         """Fields of these weights, from this leg or another."""
         no_starts = np.zeros((len(weights), self.shots.first.size), weights.dtype)
         stacked = self.structure.fields(jnp.asarray(np.concatenate([weights, no_starts], axis=1))).field
-        return [member(stacked, i) for i in range(len(weights))]
+        fields = [member(stacked, i) for i in range(len(weights))]
+        return fields if self.box is None else [confined_to(self.box, field) for field in fields]
 
 
 def begin(
@@ -120,7 +126,10 @@ def begin(
     """The first leg, with windows that start where the measurements suggest, or from `starts`."""
     shots = data.shots(window)
     starts = jnp.stack([fresh_starts(shots)] * len(fields)) if starts is None else starts
-    parts = [take_apart(FieldAndStarts(f, s), data.dtype) for f, s in zip(fields, starts, strict=True)]
+    box = next(iter(boxes(fields[0])), None)
+    everywhere = jax.tree.map(lambda leaf: leaf.astype(data.dtype), Box.everywhere(data.trajectories.n_states))
+    free = [confined_to(everywhere, field) for field in fields]
+    parts = [take_apart(FieldAndStarts(f, s), data.dtype) for f, s in zip(free, starts, strict=True)]
     structure = parts[0][1]
     optimiser = make_optimiser(spec.optimiser, structure.shapes)
     settings = stack([_settings(entrant, spec, data.dtype) for entrant in entrants])
@@ -136,7 +145,9 @@ def begin(
         optimiser=optimiser,
         setback=_SETBACK,
     )
-    return Leg(tuple(entrants), window, shots, structure, problem, settings, check_starts(states, settings, problem))
+    return Leg(
+        tuple(entrants), window, shots, structure, problem, settings, check_starts(states, settings, problem), box
+    )
 
 
 def _settings(entrant: Entrant, spec: RefineSpec, dtype: str) -> MemberSettings:
