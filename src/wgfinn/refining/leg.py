@@ -127,9 +127,7 @@ def begin(
     shots = data.shots(window)
     starts = jnp.stack([fresh_starts(shots)] * len(fields)) if starts is None else starts
     box = next(iter(boxes(fields[0])), None)
-    everywhere = jax.tree.map(lambda leaf: leaf.astype(data.dtype), Box.everywhere(data.trajectories.n_states))
-    free = [confined_to(everywhere, field) for field in fields]
-    parts = [take_apart(FieldAndStarts(f, s), data.dtype) for f, s in zip(free, starts, strict=True)]
+    parts = [take_apart(FieldAndStarts(f, s), data.dtype) for f, s in zip(_freed(fields, data), starts, strict=True)]
     structure = parts[0][1]
     optimiser = make_optimiser(spec.optimiser, structure.shapes)
     settings = stack([_settings(entrant, spec, data.dtype) for entrant in entrants])
@@ -148,6 +146,12 @@ def begin(
     return Leg(
         tuple(entrants), window, shots, structure, problem, settings, check_starts(states, settings, problem), box
     )
+
+
+def _freed(fields: Sequence[AbstractField], data: Data) -> list[AbstractField]:
+    """The fields without their box."""
+    everywhere = jax.tree.map(lambda leaf: leaf.astype(data.dtype), Box.everywhere(data.trajectories.n_states))
+    return [confined_to(everywhere, field) for field in fields]
 
 
 def _settings(entrant: Entrant, spec: RefineSpec, dtype: str) -> MemberSettings:
@@ -183,8 +187,8 @@ def steady_window(fields: Sequence[AbstractField], data: Data, longest: int, at_
     Where a small displacement grows many times within a window, as beside the few directions in which data with many
     states really move, a step of the optimiser throws most windows out of the data and nothing is left to learn from.
     """
-    window = longest
-    while window > at_least and np.median(_parts_that_leave(stack(fields), data.shots(window))) > _MAY_LEAVE:
+    window, free = longest, stack(_freed(fields, data))
+    while window > at_least and np.median(_parts_that_leave(free, data.shots(window))) > _MAY_LEAVE:
         window //= 2
     return max(window, at_least)
 
