@@ -24,6 +24,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from wgfinn import WGFINN
+from wgfinn._device import on_cpu
 from wgfinn.artefact import Model, versions
 from wgfinn.data import Trajectories, add_noise, band, coverage, split
 from wgfinn.evaluate import simulate_runs, trajectory_errors
@@ -32,7 +33,6 @@ from wgfinn.models import AbstractField
 from wgfinn.studies.plan import plan_rows
 from wgfinn.studies.recipes import load_recipe, recipe_names
 from wgfinn.studies.results import finite, hardware
-from wgfinn.studies.run import on_cpu
 from wgfinn.systems import generate, make
 from wgfinn.training import Record, member
 

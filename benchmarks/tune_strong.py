@@ -16,13 +16,14 @@ from pathlib import Path
 
 import jax
 
+from wgfinn._device import on_cpu
 from wgfinn.artefact import versions
 from wgfinn.evaluate import trajectory_errors
 from wgfinn.fitting import Member, train_members
 from wgfinn.studies.plan import PlannedRow, plan_rows
 from wgfinn.studies.recipes import load_recipe
 from wgfinn.studies.results import finite, hardware
-from wgfinn.studies.run import StudyData, make_data, on_cpu
+from wgfinn.studies.run import StudyData, make_data
 from wgfinn.training import OptimiserSpec, Record, member
 
 RATES = (1e-2, 3e-3, 1e-3, 3e-4)

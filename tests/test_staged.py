@@ -23,11 +23,12 @@ from wgfinn.fitting import (
     fit,
     hold_out,
     resolve,
+    stages,
     steps_reached,
     weak_chi_square,
 )
-from wgfinn.models import MLP, Box, PlainField, boxes
-from wgfinn.refining import Data, Misfit, begin, best_member, coverage, leg, resolution, stage, steady_window
+from wgfinn.models import MLP, Box, ConfinedBracket, GenericField, PlainField
+from wgfinn.refining import Data, Misfit, begin, best_member, coverage, leg, prepare, resolution, stage, steady_window
 from wgfinn.verdict import judge
 
 SETTINGS = {
@@ -58,6 +59,17 @@ def spec():
 def whole(spec, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
     return folder, fit(RUNS, spec, folder=folder)
+
+
+def test_compiling_ahead_changes_nothing(whole, spec, monkeypatch):
+    """As on an accelerator, where the refinement is prepared while the weak stage runs."""
+    prepared = []
+    monkeypatch.setattr(stages, "platform", lambda: "gpu")
+    monkeypatch.setattr(stages, "prepare", lambda *args: prepared.append(args) or prepare(*args))
+    model = fit(RUNS, spec)
+    assert len(prepared) == 1
+    for expected, found in zip(jax.tree.leaves(whole[1].field()), jax.tree.leaves(model.field()), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def stop_at(step):
@@ -188,10 +200,11 @@ def test_what_is_served_is_confined_to_the_runs_learnt_from(whole):
     scales = Scales.standardise(learnt)
     expected = Box.around(np.concatenate([scales.forward(run.x) for run in learnt.runs]), "float32")
     for index in range(2):
-        found = boxes(whole[1].field(index))
-        assert len(found) == 2
-        for box in found:
-            np.testing.assert_array_equal(box.low, np.asarray(expected.low, np.float64))
+        field = whole[1].field(index).inner
+        assert isinstance(field, GenericField)
+        for bracket in (field.reversible, field.irreversible):
+            assert isinstance(bracket, ConfinedBracket)
+            np.testing.assert_array_equal(bracket.box.low, np.asarray(expected.low, np.float64))
 
 
 def test_structure_stays_exact_after_the_stages(whole):

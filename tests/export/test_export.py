@@ -18,7 +18,8 @@ from wgfinn._spec import parse
 from wgfinn.artefact import Manifest, MemberManifest, Model, describe_data
 from wgfinn.data import Scales
 from wgfinn.export import export_model
-from wgfinn.models import Box, ModelSpec, boxes, build, confined_to, know
+from wgfinn.models import Box, ConfinedBracket, ModelSpec, build, know
+from wgfinn.training import stack
 
 PAGE = (Path(__file__).parents[2] / "docs" / "export.md").read_text(encoding="utf-8")
 RUNS = some_runs()
@@ -68,8 +69,11 @@ def untrained(settings) -> Model:
         versions={},
     )
     fields = jax.tree.map(lambda leaf: jnp.asarray(0.6 * rng.standard_normal((2, *leaf.shape))), skeleton)
-    # Brackets share one; half of the states lie outside of it.
-    return Model(confined_to(boxes(fields)[0], fields) if boxes(fields) else fields, manifest)
+    # Brackets share one; half of the states lie outside of it, where they have not all faded.
+    axes = jnp.linalg.qr(jax.random.normal(jax.random.key(3), (3, 3)))[0]
+    box = stack([Box(axes, jnp.full(3, -1.0), jnp.full(3, 0.8))] * 2)
+    confine = lambda node: ConfinedBracket(node.inner, box) if isinstance(node, ConfinedBracket) else node  # noqa: E731
+    return Model(jax.tree.map(confine, fields, is_leaf=lambda node: isinstance(node, ConfinedBracket)), manifest)
 
 
 @pytest.fixture(scope="module", params=KINDS)

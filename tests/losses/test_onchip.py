@@ -9,21 +9,15 @@ import numpy as np
 import pytest
 
 from wgfinn.losses import onchip, shooting
-from wgfinn.models import Box, GenericField, ModelSpec, build, trainable
+from wgfinn.models import GenericField, ModelSpec, build, trainable
 
 N_WINDOWS, N_STEPS = 37, 3
 
 
-def field_of(n_states: int, *, confined: bool = False, **model) -> GenericField:
-    field = build(ModelSpec(**model), n_states, key=jax.random.key(0), box=small_box(n_states) if confined else None)
+def field_of(n_states: int, **model) -> GenericField:
+    field = build(ModelSpec(**model), n_states, key=jax.random.key(0))
     assert isinstance(field, GenericField)
     return jax.tree.map(lambda leaf: leaf.astype("float32"), field)
-
-
-def small_box(n_states: int) -> Box:
-    """About half of all states lie outside along one of its axes or another."""
-    axes = jnp.linalg.qr(jax.random.normal(jax.random.key(3), (n_states, n_states)))[0]
-    return Box(axes, jnp.full(n_states, -1.0), jnp.full(n_states, 0.8))
 
 
 def windows(n_states: int, n_windows: int = N_WINDOWS, n_steps: int = N_STEPS) -> tuple[jax.Array, jax.Array]:
@@ -63,8 +57,6 @@ def interpreted(field: GenericField, first: jax.Array, steps: jax.Array, around:
         (4, {"activation": "tanh", "width": 20}, True),
         (2, {"layers": 4, "width": 8, "rows": 5}, False),
         (3, {"layers": 2, "activation": "softplus"}, True),
-        (3, {"confined": True}, False),
-        (4, {"confined": True, "width": 8}, True),
     ],
 )
 def test_values_and_slopes_are_those_of_the_scheme(n_states, model, limited):
@@ -96,7 +88,7 @@ def test_members_side_by_side_are_those_alone():
 @pytest.mark.parametrize("n_states", [2, 8, 10, 16])
 def test_the_compiler_for_cuda_takes_the_kernels(n_states):
     """Without a device: every operation in them has a form there, of a legal size."""
-    field = field_of(n_states, confined=True)
+    field = field_of(n_states)
     first, steps = windows(n_states)
     both_ways = jax.jit(jax.grad(lambda f, x: (onchip.shoot(f, x, steps, limits(n_states, 2.0)) ** 2).sum(), (0, 1)))
     program = both_ways.trace(field, first).lower(lowering_platforms=("cuda",)).as_text()
@@ -125,10 +117,10 @@ def test_fields_that_the_kernels_know(n_states, model, known):
 def test_devices_that_are_served(monkeypatch, capability, switch, served):
     monkeypatch.setattr(onchip, "_capability", lambda: capability)
     monkeypatch.setenv("WGFINN_ONCHIP", switch)
-    assert onchip.serves(field_of(4)) is onchip.serves(field_of(4, confined=True)) is served
+    assert onchip.serves(field_of(4)) is served
     assert not onchip.serves(field_of(4, width=33))
     monkeypatch.delenv("WGFINN_ONCHIP")
-    assert not onchip.serves(field_of(4))
+    assert onchip.serves(field_of(4)) is (capability >= 9)
 
 
 def test_a_cpu_has_no_capability():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from wgfinn.integrate import rollout
-from wgfinn.models import Box, GenericField, ModelSpec, build, parameter_count, trainable
+from wgfinn.models import Box, GenericField, ModelSpec, build, confined_like, freed, parameter_count, trainable
 from wgfinn.training import take_apart
 
 N_STATES = 3
@@ -52,23 +52,50 @@ def test_outside_brackets_are_those_at_the_nearest_point():
     axes, high = np.asarray(BOX.axes), np.asarray(BOX.high)
     inside = axes.T @ (high - 0.1)
     corner = axes.T @ np.where([True, True, False], high, high - 0.1)
-    x = jnp.asarray(inside + axes.T @ np.array([3.0, 4.0, 0.0]))
+    width = high - np.asarray(BOX.low)
+    x = jnp.asarray(inside + axes.T @ np.where([True, True, False], 0.1 + 0.2 * width, 0.0))
     np.testing.assert_allclose(BOX.nearest(x), corner, atol=1e-12)
     confined, free = field(), field(box=None)
+    left = BOX.fading(x)
+    assert 0.01 < left < 0.99
     gradient = confined.entropy_gradient(x)
-    np.testing.assert_allclose(confined.poisson(x), free.reversible.matrix(jnp.asarray(corner), gradient), atol=1e-12)
+    expected = left * free.reversible.matrix(jnp.asarray(corner), gradient)
+    np.testing.assert_allclose(confined.poisson(x), expected, atol=1e-12)
     gradient = confined.energy_gradient(x)
-    np.testing.assert_allclose(
-        confined.friction(x), free.irreversible.matrix(jnp.asarray(corner), gradient), atol=1e-12
-    )
+    expected = left * free.irreversible.matrix(jnp.asarray(corner), gradient)
+    np.testing.assert_allclose(confined.friction(x), expected, atol=1e-12)
 
 
-def test_velocities_are_bounded():
-    """Gradients of networks and brackets stop to grow; free brackets go on."""
+def test_brackets_fade_with_the_distance():
+    """exp(-r^4 / 2), r counted in quarters of the box's width along each axis."""
+    low, high = np.asarray(BOX.low), np.asarray(BOX.high)
+    quarter = (high - low) / 4
+    for steps in ([0.5, 0, 0], [0, 1, 0], [0, -2, 0], [0.6, 0, 0.8], [1, 1, -1]):
+        away = np.array(steps)
+        x = jnp.asarray(np.asarray(BOX.axes).T @ (np.where(away < 0, low, high) + quarter * away))
+        assert float(BOX.fading(x)) == pytest.approx(np.exp(-0.5 * (away**2).sum() ** 2), rel=1e-9)
+
+
+def test_where_nothing_varied_a_box_has_some_width():
+    box = Box.around(np.where([True, True, False], SAMPLES, 3.0), "float64")
+    assert (box.high > box.low).all()
+    assert np.isfinite(box.fading(jnp.array([0.0, 0.0, 3.0])))
+
+
+def test_far_away_nothing_moves():
+    """Free brackets drive states the faster the farther they are."""
     x = jnp.asarray(np.random.default_rng(2).standard_normal((N_STATES, 50)))
-    near, far = (float(jnp.abs(field()(scale * x)).max()) for scale in (1e3, 1e6))
-    assert far == pytest.approx(near, rel=0.05)
-    assert float(jnp.abs(field(box=None)(1e6 * x)).max()) > 1e3 * far
+    assert float(jnp.abs(field()(1e3 * x)).max()) == 0
+    fast, faster = (float(jnp.abs(field(box=None)(scale * x)).max()) for scale in (1e3, 1e6))
+    assert faster > 1e3 * fast > 0
+
+
+def test_a_field_is_freed_and_confined_again():
+    x = jnp.asarray(3 * np.random.default_rng(3).standard_normal((N_STATES, 20)))
+    free = freed(field())
+    np.testing.assert_array_equal(free(x), field(box=None)(x))
+    np.testing.assert_array_equal(confined_like(field(seed=1), free)(x), field()(x))
+    assert confined_like(free, free) == free
 
 
 def wild(seed, box=BOX):

@@ -64,7 +64,7 @@ def _box(field: GenericField, n_states: int) -> dict[str, Any]:
     """What learnt brackets are confined to; without walls if they are not."""
     boxes = [b.box for b in (field.reversible, field.irreversible) if isinstance(b, ConfinedBracket)]
     box = boxes[0] if boxes else Box.everywhere(n_states)
-    return {"box.axes": box.axes, "box.low": box.low, "box.high": box.high}
+    return {"box.axes": box.axes, "box.low": box.low, "box.high": box.high, "box.fading": box.fades_over}
 
 
 def _named(name: str, layers: Layers) -> Arrays:

@@ -83,9 +83,9 @@ def _field(graph: _Graph, arrays: Arrays) -> dict[str, str]:
         return {"f": _outward(graph, _perceptron(graph, arrays, "velocity", z)[-1])}
     energy, of_energy = _potential(graph, arrays, "energy", z)
     entropy, of_entropy = _potential(graph, arrays, "entropy", z)
-    z = _nearest(graph, z)
-    reversible = _bracket(graph, arrays, "poisson", z, annihilated=of_entropy, vector=of_energy)
-    irreversible = _bracket(graph, arrays, "friction", z, annihilated=of_energy, vector=of_entropy)
+    z, fading = _nearest(graph, z)
+    reversible = _bracket(graph, arrays, "poisson", z, fading, annihilated=of_entropy, vector=of_energy)
+    irreversible = _bracket(graph, arrays, "friction", z, fading, annihilated=of_energy, vector=of_entropy)
     return {"f": _outward(graph, graph.add("Add", reversible, irreversible)), "energy": energy, "entropy": entropy}
 
 
@@ -118,12 +118,18 @@ def _potential(graph: _Graph, arrays: Arrays, name: str, z: str) -> tuple[str, s
     return graph.add("Squeeze", value, graph.constant("last_axis", [1], np.int64)), gradient
 
 
-def _nearest(graph: _Graph, z: str) -> str:
-    """The nearest point of the box."""
+def _nearest(graph: _Graph, z: str) -> tuple[str, str]:
+    """The nearest point of the box, and what the distance from it leaves of a bracket: `(n, 1)`."""
     axes = graph.array("box.axes")
     along = graph.add("Gemm", z, axes, transB=1)
     inside = graph.add("Min", graph.add("Max", along, graph.array("box.low")), graph.array("box.high"))
-    return graph.add("Sub", z, graph.add("MatMul", graph.add("Sub", along, inside), axes))
+    beyond = graph.add("Sub", along, inside)
+    distance = graph.add("Div", beyond, graph.array("box.fading"))
+    squares = graph.add(
+        "ReduceSum", graph.add("Mul", distance, distance), graph.constant("last_axis", [1], np.int64), keepdims=1
+    )
+    fading = graph.add("Exp", graph.add("Mul", graph.constant("minus_half", -0.5), graph.add("Mul", squares, squares)))
+    return graph.add("Sub", z, graph.add("MatMul", beyond, axes)), fading
 
 
 def _activated(graph: _Graph, value: str) -> str:
@@ -152,8 +158,9 @@ def _slope(graph: _Graph, activation: str) -> str:
     return graph.add("Div", square, graph.add("Add", one, square))
 
 
-def _bracket(graph: _Graph, arrays: Arrays, name: str, z: str, *, annihilated: str, vector: str) -> str:
-    r"""$Q^\top (B - B^\top) Q v$ or $Q^\top C C^\top Q v$ with rows $Q_i = A_i g$; or a constant matrix times v."""
+def _bracket(graph: _Graph, arrays: Arrays, name: str, z: str, fading: str, *, annihilated: str, vector: str) -> str:
+    r"""$Q^\top (B - B^\top) Q v$ or $Q^\top C C^\top Q v$ with rows $Q_i = A_i g$, faded; or a constant matrix times
+    v."""
     if f"{name}.matrix" in arrays:
         return graph.add("Gemm", vector, graph.array(f"{name}.matrix"), transB=1)
     n_rows, n_states, _ = arrays[f"{name}.A"].shape
@@ -171,7 +178,7 @@ def _bracket(graph: _Graph, arrays: Arrays, name: str, z: str, *, annihilated: s
     else:
         weights = graph.add("MatMul", core, graph.add("MatMul", transposed, along))
     product = graph.add("MatMul", graph.add("Transpose", rows, perm=[0, 2, 1]), weights)
-    return graph.add("Squeeze", product, axis)
+    return graph.add("Mul", graph.add("Squeeze", product, axis), fading)
 
 
 def _reshaped(graph: _Graph, value: str, name: str, shape: tuple[int, ...]) -> str:

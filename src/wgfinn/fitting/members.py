@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, UInt
 
+from wgfinn._device import on_cpu
 from wgfinn._errors import InputError
 from wgfinn.data import Scales, Trajectories, cut, state_std
 from wgfinn.fitting.choices import choose_scales, item_length, resolve
@@ -162,15 +163,23 @@ def _starts(
     """The first weights of each member, and what is not weights, which they share."""
     scaled = rescale(members[0].trajectories, choose_scales(spec, members[0].trajectories))
     states = np.concatenate([run.x for run in scaled.runs])
-    box = Box.around(states, spec.training.dtype) if spec.model.confined else None
 
     @eqx.filter_jit
     def start(seed: UInt[Array, ""]) -> tuple[jax.Array, Structure]:
+        box = Box.around(states, spec.training.dtype) if spec.model.confined else None
         field = build(spec.model, scaled.n_states, key=jax.random.key(seed), physics=physics, box=box)
         return take_apart(field, spec.training.dtype)
 
-    weights, structures = zip(*(start(jnp.asarray(m.seed, jnp.uint32)) for m in members), strict=True)
-    return stack(weights), structures[0]
+    # On the processor: an accelerator would compile this for longer than all of it takes here.
+    with on_cpu():
+        weights, structures = zip(*(start(jnp.asarray(m.seed, jnp.uint32)) for m in members), strict=True)
+    return stack(weights), jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf)), structures[0])
+
+
+def fresh_field(spec: FitSpec, members: Sequence[Member], functions: KnownFunctions = NO_FUNCTIONS) -> AbstractField:
+    """The first member's field before its training."""
+    weights, structure = _starts(spec, members[:1], known_physics(members[:1], spec, functions))
+    return jax.device_get(structure.field(weights[0]))
 
 
 def known_physics(members: Sequence[Member], spec: FitSpec, functions: KnownFunctions = NO_FUNCTIONS) -> Physics:

@@ -1,24 +1,28 @@
 """The default method: the weak form from several starts, refinement of the best, a judgement on runs held out."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float64
 
+from wgfinn._device import platform
 from wgfinn._types import Field
 from wgfinn.data import Trajectories
 from wgfinn.fitting.choices import choose_decays, choose_scales, hold_out, noise_levels
 from wgfinn.fitting.folder import refinement_checkpoint
-from wgfinn.fitting.members import Member, Trained, ensemble, make_equations, rescale, train_members
+from wgfinn.fitting.members import Member, Trained, ensemble, fresh_field, make_equations, rescale, train_members
 from wgfinn.fitting.spec import FitSpec
 from wgfinn.losses import AbstractEquations
 from wgfinn.models import AbstractField, KnownFunctions
-from wgfinn.refining import Entrant, Misfit, Refined, best_member, coverage, misfits, refine, worth_refining
+from wgfinn.refining import Entrant, Misfit, Refined, best_member, coverage, misfits, prepare, refine, worth_refining
 from wgfinn.training import Observer, Record, graceful_interrupt, member, stack
 from wgfinn.verdict import judge
 
@@ -62,18 +66,25 @@ def _stages(
     clock = _Clock(spec, observe)
     weak_stage = _weak_stage(spec)
     begun = _with_decays(ensemble(train_runs, weak_stage), choose_decays(spec, train_runs))
-    started = train_members(
-        begun,
-        weak_stage,
-        functions=functions,
-        observe=clock.in_weak_stage,
-        checkpoint=checkpoint,
-        checkpoint_seconds=checkpoint_seconds,
-        resume=resume,
-        should_stop=should_stop,
-        judged=judged,
-    )
-    chosen = _choose(begun, started, scaled_judged, noise, worth_refining(train_runs, spec.training))
+    count = worth_refining(train_runs, spec.training)
+
+    def prepare_refinement() -> None:
+        field = fresh_field(weak_stage, begun, functions)
+        prepare(field, rescale(train_runs, scales), scaled_judged, noise, spec.refine, spec.training, count)
+
+    with _meanwhile(prepare_refinement) if spec.refine.steps > 0 and platform() != "cpu" else nullcontext():
+        started = train_members(
+            begun,
+            weak_stage,
+            functions=functions,
+            observe=clock.in_weak_stage,
+            checkpoint=checkpoint,
+            checkpoint_seconds=checkpoint_seconds,
+            resume=resume,
+            should_stop=should_stop,
+            judged=judged,
+        )
+    chosen = _choose(begun, started, scaled_judged, noise, count)
     refined = Refined.untouched(chosen.fields, chosen.misfits)
     if started.steps_done >= spec.training.steps and spec.refine.steps > 0 and not should_stop():
         refined = refine(
@@ -112,6 +123,22 @@ def _stages(
         verdict=verdict,
     )
     return train_runs, [chosen.members[i] for i in refined.indices], trained
+
+
+@contextmanager
+def _meanwhile(work: Callable[[], None]) -> Iterator[None]:
+    """`work` in a thread of its own beside what is inside; both are done at the end."""
+    # A thread has settings of its own.
+    double = jnp.result_type(float) == jnp.float64
+
+    def as_here() -> None:
+        with jax.enable_x64(double):
+            work()
+
+    with ThreadPoolExecutor(1) as pool:
+        begun = pool.submit(as_here)
+        yield
+    begun.result()
 
 
 def _weak_stage(spec: FitSpec) -> FitSpec:

@@ -18,13 +18,11 @@ import jax.numpy as jnp
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import triton
 
+from wgfinn._device import platform
 from wgfinn._types import Array, Field, Float
 from wgfinn.models import (
     ACTIVATIONS,
     MLP,
-    AbstractBracket,
-    Box,
-    ConfinedBracket,
     FrictionBracket,
     GenericField,
     NeuralPotential,
@@ -60,29 +58,24 @@ class _Parts(NamedTuple):
     friction: tuple[Array, Array]
     poisson_generators: Array
     friction_generators: Array
-    box: tuple[Array, Array, Array] | None
-    """Axes, least and largest values along them, where brackets are confined."""
 
 
 def serves(field: Field) -> bool:
-    """Whether the kernels are asked for, know this kind of field, and suit the default device.
-
-    `WGFINN_ONCHIP=1` in the environment asks for them: the way back has not run on a device yet.
-    """
-    return os.environ.get(_SWITCH) == "1" and knows(field) and _capability() >= _LEAST_CAPABILITY
+    """Whether the kernels know this kind of field and suit the device; `WGFINN_ONCHIP=0` in the environment switches
+    them off."""
+    return os.environ.get(_SWITCH) != "0" and knows(field) and _capability() >= _LEAST_CAPABILITY
 
 
 def _capability() -> float:
     """Of the default device; 9.0 is NVIDIA's Hopper. Zero if it is no CUDA device."""
-    device = jax.devices()[0]
-    return float(getattr(device, "compute_capability", 0)) if device.platform == "gpu" else 0.0
+    return float(getattr(jax.devices()[0], "compute_capability", 0)) if platform() == "gpu" else 0.0
 
 
 def knows(field: Field) -> bool:
     """Whether the field has the parts that the kernels are written for: all neural, small networks."""
     if not isinstance(field, GenericField):
         return False
-    potentials, brackets = (field.energy_potential, field.entropy_potential), _brackets(field)
+    potentials, brackets = (field.energy_potential, field.entropy_potential), (field.reversible, field.irreversible)
     if not all(type(p) is NeuralPotential for p in potentials):
         return False
     if type(brackets[0]) is not PoissonBracket or type(brackets[1]) is not FrictionBracket:
@@ -93,15 +86,9 @@ def knows(field: Field) -> bool:
     )
 
 
-def _brackets(field: GenericField) -> tuple[AbstractBracket, AbstractBracket]:
-    """Both, as they are inside of a box."""
-    inner = [b.inner if isinstance(b, ConfinedBracket) else b for b in (field.reversible, field.irreversible)]
-    return inner[0], inner[1]
-
-
 def _networks(field: Any) -> tuple[MLP, MLP, MLP, MLP]:
-    potentials, brackets = (field.energy_potential, field.entropy_potential), _brackets(field)
-    return (*(p.network for p in potentials), *(b.core for b in brackets))  # pyright: ignore[reportAttributeAccessIssue]
+    potentials, brackets = (field.energy_potential, field.entropy_potential), (field.reversible, field.irreversible)
+    return (*(p.network for p in potentials), *(b.core for b in brackets))
 
 
 def shoot(
@@ -146,7 +133,7 @@ def _power(n: int, least: int = _SMALLEST) -> int:
 
 def _parts(field: Any) -> _Parts:
     energy, entropy, poisson, friction = _networks(field)
-    generators = [b.generators for b in _brackets(field)]  # pyright: ignore[reportAttributeAccessIssue]
+    generators = [b.generators for b in (field.reversible, field.irreversible)]
     rows = _power(len(generators[0]), 4)
     back = [_pad(n.weights[0].T, (_SMALLEST, _power(len(n.weights[0])))) for n in (energy, entropy)]
     return _Parts(
@@ -159,15 +146,7 @@ def _parts(field: Any) -> _Parts:
         friction=_padded_core(friction, rows, 1),
         poisson_generators=_padded_generators(generators[0], rows),
         friction_generators=_padded_generators(generators[1], rows),
-        box=_padded_box(field.reversible.box) if isinstance(field.reversible, ConfinedBracket) else None,
     )
-
-
-def _padded_box(box: Box) -> tuple[Array, Array, Array]:
-    """Nothing moves along an axis of padding, which lies inside."""
-    more = (0, _SMALLEST - len(box.low))
-    axes = _pad(box.axes, (_SMALLEST, _SMALLEST))
-    return axes, jnp.pad(box.low, more, constant_values=-1), jnp.pad(box.high, more, constant_values=1)
 
 
 def _side_by_side(one: MLP, other: MLP) -> tuple[tuple[Array, Array], ...]:
@@ -238,7 +217,7 @@ class _Kernel(NamedTuple):
         keep("friction", None, by_core)
         by_energy = by_energy + self._product(parts.friction_generators, by_rows, transposed=True)
         by_last = by_last + self._product(parts.friction[0], by_core, transposed=True)
-        by_x = self._pull_nearest(parts, x, self._pull_cores(parts, cores, by_last, keep))
+        by_x = self._pull_cores(parts, cores, by_last, keep)
         return by_x + self._pull_potentials(parts, potentials, by_energy, by_entropy, keep)
 
     def _potentials(self, parts: Any, x: Array) -> "_Potentials":
@@ -277,23 +256,8 @@ class _Kernel(NamedTuple):
         assert by_value is not None
         return by_value
 
-    def _outside(self, parts: Any, x: Array) -> Array:
-        """How far states lie outside of the box, along each of its axes."""
-        axes, low, high = parts.box
-        along = self._product(axes, x)
-        return along - jnp.minimum(jnp.maximum(along, low[...][:, None]), high[...][:, None])
-
-    def _nearest(self, parts: Any, x: Array) -> Array:
-        return x if parts.box is None else x - self._product(parts.box[0], self._outside(parts, x), transposed=True)
-
-    def _pull_nearest(self, parts: Any, x: Array, slope: Array) -> Array:
-        if parts.box is None:
-            return slope
-        along = jnp.where(self._outside(parts, x) != 0, self._product(parts.box[0], slope), 0)
-        return slope - self._product(parts.box[0], along, transposed=True)
-
     def _cores(self, parts: Any, x: Array) -> "_Cores":
-        sums, values = [], [self._nearest(parts, x)]
+        sums, values = [], [x]
         for weight, bias in parts.cores:
             sums.append(self._product(weight, values[-1]) + bias[...][:, None])
             values.append(self._activate(sums[-1]))
@@ -511,7 +475,7 @@ def _sizes(parts: _Parts) -> tuple[dict[str, int], dict[str, int]]:
 def _on_parts(parts: _Parts, stages: Array, entered: dict[str, Array], slopes: dict[str, Array]) -> _Parts:
     """The derivatives by the weights: products of what entered with the derivatives by what came out, summed."""
 
-    entered = entered | {"potentials0": stages, "cores0": _nearest(parts.box, stages)}
+    entered = entered | {"potentials0": stages, "cores0": stages}
     entered |= {"friction": entered["poisson"], "entropy": entered["energy"]}
 
     def product(left: Array, right: Array) -> Array:
@@ -542,14 +506,7 @@ def _on_parts(parts: _Parts, stages: Array, entered: dict[str, Array], slopes: d
         friction=(weight("friction"), total("friction")),
         poisson_generators=weight("poisson_generators"),
         friction_generators=weight("friction_generators"),
-        # Not learnt.
-        box=jax.tree.map(jnp.zeros_like, parts.box),
     )
-
-
-def _nearest(box: tuple[Array, Array, Array] | None, x: Array) -> Array:
-    """The states inside of the box nearest to `x`, on its first axis."""
-    return x if box is None else Box(*box).nearest(x)
 
 
 def _inside(x: Array, low: Array, high: Array) -> Array:

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from wgfinn._device import platform
 from wgfinn._errors import InputError
 from wgfinn._types import Array, Field, Float
 from wgfinn.data import Run, Trajectories
@@ -134,7 +135,7 @@ def rates_at(field: Field, states: Float[Array, "state *batch"]) -> Float[Array,
     """
     flat = states.reshape(len(states), -1)
     n = flat.shape[1]
-    if jax.default_backend() == "cpu":
+    if platform() == "cpu":
         rates = [field(part) for part in jnp.array_split(flat, 2 if n >= _WORTH_HALVING else 1, axis=1)]
         return jnp.concatenate(rates, axis=1).reshape(states.shape)
     padded = jnp.pad(flat, ((0, 0), (0, -n % _DIVIDED_BY)), mode="edge")

@@ -241,7 +241,7 @@ def run_misfits(
         force = jnp.einsum("tsri,tsr->ri", slopes, missed)
         scale = 1 + jnp.einsum("rii->ri", normal)
         damped = normal + (damping[:, None] * scale)[:, :, None] * jnp.eye(d, dtype=first.dtype)[None]
-        trial = first - noise * jnp.linalg.solve(damped, force[..., None])[..., 0].T
+        trial = first - noise * _solved(damped, force).T
         trial = jnp.where(jnp.isfinite(trial), trial, first)
         there, after = bundle(trial)
         better = after < best
@@ -257,6 +257,21 @@ def run_misfits(
     predicted = jax.lax.fori_loop(0, iterations, improve, start)[2][..., 0]
     squares = (((predicted - measured) * weight) ** 2).sum(axis=0) / (weight > 0).sum(axis=0)
     return jnp.where(jnp.isinf(squares), jnp.inf, squares), predicted
+
+
+def _solved(matrix: Float[Array, "run i j"], vector: Float[Array, "run i"]) -> Float[Array, "run i"]:
+    """The solutions for symmetric positive definite matrices, by elimination.
+
+    A library's batch is shared among the threads of a pool, where several members' batches may wait for each other for
+    ever (seen with jaxlib 0.10.2); runs are few and their states too.
+    """
+
+    def eliminate(k: Array, rows: Array) -> Array:
+        pivot = rows[:, k] / rows[:, k, k][:, None]
+        return (rows - rows[:, :, k][:, :, None] * pivot[:, None]).at[:, k].set(pivot)
+
+    together = jnp.concatenate([matrix, vector[..., None]], axis=2)
+    return jax.lax.fori_loop(0, matrix.shape[1], eliminate, together)[..., -1]
 
 
 def _with_gaps_divided(run: Run) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:

@@ -4,7 +4,7 @@ A field maps one state to its velocity; it holds weights and nothing else (no da
 """
 
 from wgfinn.models.brackets import AbstractBracket, FrictionBracket, PoissonBracket, annihilator
-from wgfinn.models.confined import Box, ConfinedBracket, boxes, confined_to
+from wgfinn.models.confined import Box, ConfinedBracket, confined_like, freed
 from wgfinn.models.fields import AbstractField, GenericField, PlainField, RescaledField, parameter_count, trainable
 from wgfinn.models.known import (
     KnownMatrix,
@@ -50,9 +50,9 @@ __all__ = [
     "ScaledBracket",
     "ScaledPotential",
     "annihilator",
-    "boxes",
     "build",
-    "confined_to",
+    "confined_like",
+    "freed",
     "know",
     "named_arrays",
     "parameter_count",

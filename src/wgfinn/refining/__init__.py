@@ -3,7 +3,7 @@
 from wgfinn.refining.leg import Data, Entrant, Leg, begin, lengthened, steady_window, worth_refining
 from wgfinn.refining.misfit import Misfit, best_member, coverage, misfits, resolution
 from wgfinn.refining.spec import RefineSpec
-from wgfinn.refining.stage import Refined, refine
+from wgfinn.refining.stage import Refined, prepare, refine
 
 __all__ = [
     "Data",
@@ -17,6 +17,7 @@ __all__ = [
     "coverage",
     "lengthened",
     "misfits",
+    "prepare",
     "refine",
     "resolution",
     "steady_window",

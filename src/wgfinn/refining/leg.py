@@ -20,7 +20,7 @@ from wgfinn.losses import (
     part_that_leaves,
     starts_along,
 )
-from wgfinn.models import AbstractField, Box, boxes, confined_to
+from wgfinn.models import AbstractField, confined_like, freed
 from wgfinn.refining.misfit import LONGEST_PART
 from wgfinn.refining.spec import RefineSpec
 from wgfinn.training import (
@@ -90,7 +90,8 @@ class Leg:
     problem: Problem
     settings: MemberSettings
     states: TrainState
-    box: Box | None
+    served: AbstractField
+    """One of the fields as they are served: what is confined in it, and to what."""
 
     @property
     def step(self) -> int:
@@ -111,8 +112,7 @@ class Leg:
         """Fields of these weights, from this leg or another."""
         no_starts = np.zeros((len(weights), self.shots.first.size), weights.dtype)
         stacked = self.structure.fields(jnp.asarray(np.concatenate([weights, no_starts], axis=1))).field
-        fields = [member(stacked, i) for i in range(len(weights))]
-        return fields if self.box is None else [confined_to(self.box, field) for field in fields]
+        return [confined_like(self.served, member(stacked, i)) for i in range(len(weights))]
 
 
 def begin(
@@ -126,8 +126,7 @@ def begin(
     """The first leg, with windows that start where the measurements suggest, or from `starts`."""
     shots = data.shots(window)
     starts = jnp.stack([fresh_starts(shots)] * len(fields)) if starts is None else starts
-    box = next(iter(boxes(fields[0])), None)
-    parts = [take_apart(FieldAndStarts(f, s), data.dtype) for f, s in zip(_freed(fields, data), starts, strict=True)]
+    parts = [take_apart(FieldAndStarts(freed(f), s), data.dtype) for f, s in zip(fields, starts, strict=True)]
     structure = parts[0][1]
     optimiser = make_optimiser(spec.optimiser, structure.shapes)
     settings = stack([_settings(entrant, spec, data.dtype) for entrant in entrants])
@@ -143,15 +142,8 @@ def begin(
         optimiser=optimiser,
         setback=_SETBACK,
     )
-    return Leg(
-        tuple(entrants), window, shots, structure, problem, settings, check_starts(states, settings, problem), box
-    )
-
-
-def _freed(fields: Sequence[AbstractField], data: Data) -> list[AbstractField]:
-    """The fields without their box."""
-    everywhere = jax.tree.map(lambda leaf: leaf.astype(data.dtype), Box.everywhere(data.trajectories.n_states))
-    return [confined_to(everywhere, field) for field in fields]
+    states = check_starts(states, settings, problem)
+    return Leg(tuple(entrants), window, shots, structure, problem, settings, states, served=fields[0])
 
 
 def _settings(entrant: Entrant, spec: RefineSpec, dtype: str) -> MemberSettings:
@@ -187,7 +179,7 @@ def steady_window(fields: Sequence[AbstractField], data: Data, longest: int, at_
     Where a small displacement grows many times within a window, as beside the few directions in which data with many
     states really move, a step of the optimiser throws most windows out of the data and nothing is left to learn from.
     """
-    window, free = longest, stack(_freed(fields, data))
+    window, free = longest, stack([freed(field) for field in fields])
     while window > at_least and np.median(_parts_that_leave(free, data.shots(window))) > _MAY_LEAVE:
         window //= 2
     return max(window, at_least)

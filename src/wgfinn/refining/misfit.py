@@ -1,6 +1,8 @@
 """How far a field's predictions of whole runs lie from the measurements, in noise levels."""
 
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import equinox as eqx
@@ -8,10 +10,10 @@ import jax
 import numpy as np
 from jaxtyping import Float64
 
+from wgfinn._device import on_cpu
 from wgfinn.data import Trajectories
-from wgfinn.losses import Shots, make_shots, run_misfits
+from wgfinn.losses import make_shots, run_misfits
 from wgfinn.models import AbstractField
-from wgfinn.training import over_members, stack
 
 LONGEST_PART = 801
 """Samples of a run that are predicted from one initial state; longer runs go in parts."""
@@ -47,20 +49,25 @@ def misfits(
     fields: Sequence[AbstractField], trajectories: Trajectories, noise: Float64[np.ndarray, " state"]
 ) -> list[Misfit]:
     """Whole runs predicted by each field with the initial state refitted; one that diverges is infinitely far."""
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), on_cpu():
         shots = make_shots(trajectories, noise, window=None, longest=LONGEST_PART, dtype=_MISFIT_DTYPE)
-        double = stack([jax.tree.map(lambda leaf: np.asarray(leaf, _MISFIT_DTYPE), field) for field in fields])
-        squares, predicted = (np.asarray(a, np.float64) for a in _run_misfits(double, shots))
-    squares = np.where(np.isnan(squares) & np.asarray((shots.weight > 0).any(axis=(0, 3))), np.inf, squares)
-    return [
-        Misfit(np.sqrt(np.nanmean(s, axis=0)), np.sqrt(np.nanmedian(s, axis=1)), x)
-        for s, x in zip(squares, predicted, strict=True)
-    ]
+    measured = np.asarray((shots.weight > 0).any(axis=(0, 3)))
+
+    def misfit(field: AbstractField) -> Misfit:
+        # A thread has settings of its own.
+        with jax.enable_x64(True), on_cpu():
+            double = jax.tree.map(lambda leaf: np.asarray(leaf, _MISFIT_DTYPE), field)
+            squares, predicted = (np.asarray(a, np.float64) for a in _run_misfits(double, shots))
+        squares = np.where(np.isnan(squares) & measured, np.inf, squares)
+        return Misfit(np.sqrt(np.nanmean(squares, axis=0)), np.sqrt(np.nanmedian(squares, axis=1)), predicted)
+
+    # The first alone: it compiles the program that all share.
+    first, *others = fields
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [misfit(first), *pool.map(misfit, others)]
 
 
-@eqx.filter_jit
-def _run_misfits(fields: AbstractField, shots: Shots) -> tuple[jax.Array, jax.Array]:
-    return over_members(lambda field: run_misfits(field, shots), fields)
+_run_misfits = eqx.filter_jit(run_misfits)
 
 
 def coverage(found: Sequence[Misfit], trajectories: Trajectories, noise: Float64[np.ndarray, " state"]) -> float | None:

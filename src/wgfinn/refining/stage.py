@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float64, Int
 
-from wgfinn.data import Trajectories
+from wgfinn.data import Trajectories, state_std
 from wgfinn.models import AbstractField
 from wgfinn.refining.leg import Data, Entrant, Leg, begin, lengthened, steady_window
 from wgfinn.refining.misfit import Misfit, misfits, resolution
@@ -22,13 +22,15 @@ from wgfinn.training import (
     TrainingSpec,
     TrainState,
     beside_checkpoint,
+    compile_ahead,
     load_checkpoint,
     save_checkpoint,
     train,
 )
 
-# A misfit, in noise levels, that is far; and what is left of the loss of a field that still learns, from look to look.
-_FAR, _LEARNS = 2.0, 0.9
+# A misfit that is far: in noise levels, and as a part of the spread of the states; and what is left of the loss of a
+# field that still learns, from look to look.
+_FAR, _FAR_PART, _LEARNS = 2.0, 0.03, 0.9
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,7 @@ def refine(
         leg = begin(fields, data, spec, entrants, steady_window(fields, data, spec.window))
         kept = _Kept.before(leg, before)
     tie = resolution(judged)
+    far = max(_FAR, _FAR_PART / float(np.median(noise / state_std(trajectories))))
 
     def save(states: TrainState, until: float) -> None:
         nonlocal seconds
@@ -106,7 +109,7 @@ def refine(
 
     def look() -> _Kept:
         found = misfits(leg.fields(leg.best), judged, noise)
-        return kept.after(leg, np.array([m.mean for m in found]), tie)
+        return kept.after(leg, np.array([m.mean for m in found]), tie, far)
 
     def goes_on() -> bool:
         may_gain = kept.looks_without_gain < spec.patience or leg.window < min(spec.window, data.longest_window)
@@ -134,7 +137,7 @@ def refine(
                 leg, kept = leg.only(best), kept.only(best)
             if leg.step < spec.steps:
                 # Windows that fit while whole runs do not: only longer ones show what goes wrong.
-                longest = spec.window if kept.least.min() <= _FAR else max(spec.window, 2 * leg.window)
+                longest = spec.window if kept.least.min() <= far else max(spec.window, 2 * leg.window)
                 leg = lengthened(leg, data, spec, min(longest, data.longest_window))
             save(leg.states, seconds)
     if leg.step > kept.step:
@@ -149,6 +152,24 @@ def refine(
         steps_done=leg.step,
         ended_early=leg.step < spec.steps and not should_stop(),
     )
+
+
+def prepare(
+    field: AbstractField,
+    trajectories: Trajectories,
+    judged: Trajectories,
+    noise: Float64[np.ndarray, " state"],
+    spec: RefineSpec,
+    training: TrainingSpec,
+    count: int,
+) -> None:
+    """Compile what `refine` needs for `count` fields of this shape, while another stage keeps an accelerator busy."""
+    data = Data(trajectories, noise, training.dtype)
+    fields = [field] * count
+    misfits([field], judged, noise)
+    steady_window(fields, data, spec.window)
+    leg = begin(fields, data, spec, [Entrant("", 0, 0.0)] * count, spec.window)
+    compile_ahead(leg.states, leg.settings, leg.problem, training.model_copy(update={"steps": spec.steps}))
 
 
 @dataclass(frozen=True)
@@ -182,7 +203,7 @@ class _Kept:
         per_member = ("indices", "weights", "losses", "least", "reference", "last_losses")
         return replace(self, **{name: getattr(self, name)[list(places)] for name in per_member})
 
-    def after(self, leg: Leg, found: Float64[np.ndarray, " member"], tie: float) -> "_Kept":
+    def after(self, leg: Leg, found: Float64[np.ndarray, " member"], tie: float, far: float) -> "_Kept":
         """`found` are the misfits of the best fields on `leg`; those that differ by less than `tie` are equal, and the
         later, of lower loss, is then the better one."""
         better = found <= (1 + tie) * self.least
@@ -190,7 +211,7 @@ class _Kept:
         # Since the last gain: small ones from look to look add up. Far from the runs held out a field that learns is on
         # its way, though they do not show it yet.
         gained = found < (1 - tie) * self.reference
-        on_its_way = (self.least > _FAR) & (losses < _LEARNS * self.last_losses)
+        on_its_way = (self.least > far) & (losses < _LEARNS * self.last_losses)
         return _Kept(
             indices=self.indices,
             weights=np.where(better[:, None], leg.best, self.weights),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from wgfinn._device import on_cpu
 from wgfinn.artefact import Model
 from wgfinn.evaluate import simulate_runs
 from wgfinn.models import AbstractField
@@ -19,7 +20,7 @@ from wgfinn.studies.observables import observe
 from wgfinn.studies.potentials import calibrated, calibrated_along, learnt_values, plane, true_values
 from wgfinn.studies.recipes import ContourSpec, Recipe
 from wgfinn.studies.results import RowResult, StudyResult
-from wgfinn.studies.run import INTEGRATOR, StudyData, on_cpu
+from wgfinn.studies.run import INTEGRATOR, StudyData
 from wgfinn.systems import System
 
 COMPARED = ("weak", "strong", "strong_fair")

@@ -1,13 +1,13 @@
 """Making a study's data, training its programs and judging what came out."""
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import jax
 import numpy as np
 
+from wgfinn._device import on_cpu
 from wgfinn.artefact import Manifest, MemberManifest, Model, describe_data, serve_index, versions
 from wgfinn.data import Scales, Trajectories, add_noise, split
 from wgfinn.evaluate import prediction_errors, simulate_runs, thermodynamic_checks
@@ -145,11 +145,3 @@ def _judge_member(field: AbstractField, member: MemberManifest, test: Trajectori
         min_entropy_increment=finite(checks.min_entropy_increment),
         degeneracy=finite_values(checks.degeneracy),
     )
-
-
-@contextlib.contextmanager
-def on_cpu() -> Iterator[None]:
-    """Inside, new arrays live on the processor: a rollout is hundreds of small steps one after the other,
-    for which an accelerator is the slower machine."""
-    with jax.default_device(jax.devices("cpu")[0]):
-        yield

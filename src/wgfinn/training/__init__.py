@@ -2,7 +2,7 @@
 
 from wgfinn.training.checkpoint import beside_checkpoint, checkpoint_step, load_checkpoint, save_checkpoint
 from wgfinn.training.interrupt import graceful_interrupt
-from wgfinn.training.loop import MemberRecord, Observer, Record, train
+from wgfinn.training.loop import MemberRecord, Observer, Record, compile_ahead, train
 from wgfinn.training.optimisers import AbstractOptimiser, AdamW, Soap, learning_rate, make_optimiser
 from wgfinn.training.problem import Problem
 from wgfinn.training.spec import OptimiserSpec, TrainingSpec
@@ -28,6 +28,7 @@ __all__ = [
     "beside_checkpoint",
     "check_starts",
     "checkpoint_step",
+    "compile_ahead",
     "graceful_interrupt",
     "initial_state",
     "initial_states",

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from wgfinn._device import platform
 from wgfinn.training.problem import Problem
 from wgfinn.training.spec import TrainingSpec
 from wgfinn.training.state import MemberSettings, StepInfo, TrainState
@@ -113,9 +114,15 @@ def train(
     return states
 
 
+def compile_ahead(states: TrainState, settings: MemberSettings, problem: Problem, spec: TrainingSpec) -> None:
+    """What `train` would compile for these members, on an accelerator."""
+    interval = min(spec.check_every, spec.steps)
+    _advance(states, settings, problem, 0, threads=1, interval=interval, own_data=False, long=spec.steps >= _LONG)
+
+
 def _threads(count: int) -> int:
     """On a CPU members go in threads: one alone keeps little more than one core busy. An accelerator takes them all."""
-    return min(count, os.cpu_count() or 1) if jax.default_backend() == "cpu" else 1
+    return min(count, os.cpu_count() or 1) if platform() == "cpu" else 1
 
 
 def _without_idle_threads(n_checks: int, count: int, threads: int) -> int:
@@ -140,7 +147,7 @@ def _advance(
 
     A member's numbers are the same to the bit, whoever runs beside it.
     """
-    on_cpu = jax.default_backend() == "cpu"
+    on_cpu = platform() == "cpu"
     go = functools.partial(advance if long or on_cpu else advance_soon, interval=interval, own_data=own_data)
     count = len(states.step)
     if threads == 1:

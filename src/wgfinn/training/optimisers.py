@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Bool, Int
 
+from wgfinn._device import platform
 from wgfinn._types import Float, Scalar
 from wgfinn.training.spec import OptimiserSpec
 from wgfinn.training.state import MemberSettings
@@ -176,7 +177,7 @@ def _renew(moment: Basis, axes: Basis) -> tuple[Basis, Array | None]:
 
 
 def _orthonormal(blocks: Blocks) -> Blocks:
-    if jax.default_backend() != "cpu":
+    if platform() != "cpu":
         return jnp.linalg.qr(blocks)[0]
     # One by one: a batch is shared among the threads of the pool, and where several members' batches wait for each
     # other there, nobody is left to work (seen with jaxlib 0.10.2).

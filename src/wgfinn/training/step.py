@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
+from wgfinn._device import platform
 from wgfinn._types import Float, Scalar
 from wgfinn.losses import attention, mean_over_equations, weighted_loss
 from wgfinn.training.optimisers import REFRESH_EVERY, AbstractOptimiser, AdamW, learning_rate
@@ -212,4 +213,4 @@ def over_members(function: Callable[[T], R], members: T) -> R:
     Side by side on an accelerator, which a single member leaves idle; one after another on a CPU, where batched
     matrix products are slower than single ones and a member's arrays better fit the caches.
     """
-    return jax.lax.map(function, members) if jax.default_backend() == "cpu" else jax.vmap(function)(members)
+    return jax.lax.map(function, members) if platform() == "cpu" else jax.vmap(function)(members)
