@@ -179,6 +179,17 @@ def test_a_trajectory_that_leaves_the_finite_range_is_told(weak):
     assert not np.all(np.isfinite(x[1]))
 
 
+def test_a_trajectory_outside_of_the_data_is_told(weak):
+    """A range beyond the data is as far as anything moves (`Box.fading`)."""
+    outside = X.max(axis=(0, 1)) + 2 * np.ptp(X, axis=(0, 1))
+    starts = np.stack([X[0, 0], outside])
+    with pytest.warns(UserWarning, match=r"trajectory 1 leaves the region of the training data at t = 0: ") as told:
+        x = weak.simulate(starts, T)
+    assert len(told) == 1
+    np.testing.assert_allclose(x[1], np.broadcast_to(outside, x[1].shape), rtol=1e-6)
+    assert weak.model.first_outside(X) == []
+
+
 @pytest.mark.parametrize(
     "t", [[0.0], [0.0, 0.0], [1.0, 0.0], [[0.0, 1.0]], [0.0, np.nan], [0.0, np.inf], np.array(3.0)]
 )

@@ -162,6 +162,19 @@ def test_windows_grow_where_fields_allow_it(step, spec, tmp_path, monkeypatch):
     assert windows == [8]
 
 
+@pytest.mark.parametrize(("noise", "grown"), [(0.3, [8]), (0.001, [8, 16])])
+def test_windows_grow_beyond_where_runs_are_far_from_predicted(noise, grown, spec, monkeypatch):
+    """Far from the measurements by many noise levels and by a part of their spread, as after these few steps on nearly
+    clean data; with much noise nobody is."""
+    monkeypatch.setattr(stage, "steady_window", lambda fields, data, longest: min(longest, 8))
+    monkeypatch.setattr(leg, "steady_window", lambda fields, data, longest, at_least: longest)
+    windows = []
+    monkeypatch.setattr(stage, "begin", lambda *args: windows.append(args[-1]) or begin(*args))
+    monkeypatch.setattr(leg, "begin", lambda *args: windows.append(args[-2]) or begin(*args))
+    fit(some_runs(noise=noise), spec)
+    assert windows == grown
+
+
 def test_the_best_look_is_kept():
     """A rate that ruins every member: what each came with is what it leaves with."""
     ruinous = {"name": "adamw", "rate": 10.0, "decay_every": 10}

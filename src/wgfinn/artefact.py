@@ -36,6 +36,7 @@ from wgfinn.models import (
     ModelSpec,
     RescaledField,
     build,
+    fading,
     know,
     named_arrays,
     with_named_arrays,
@@ -44,6 +45,8 @@ from wgfinn.training import member
 
 FORMAT = 1
 _MANY_TIMES = 10.0
+# What is left of brackets that have begun to fade.
+_FADED = 0.9
 
 
 class MemberManifest(Spec):
@@ -132,6 +135,14 @@ class Model:
         substeps = max(1, math.ceil(float(np.diff(t).max()) / self.manifest.data.step * (1 - 1e-6)))
         with jax.enable_x64(True):
             return np.asarray(_rollouts(self.field(index), jnp.asarray(x0), jnp.asarray(t), integrator, substeps))
+
+    def first_outside(self, trajectories: np.ndarray, index: int | None = None) -> list[tuple[int, int]]:
+        """Which trajectories `(traj, time, state)` get so far from the training data that the model's brackets have
+        begun to fade, and at which time index: (trajectory, index) pairs."""
+        with jax.enable_x64(True):
+            left = np.asarray(fading(self.field(index), jnp.asarray(np.moveaxis(trajectories, -1, 0))))
+        faded = left < _FADED
+        return [(int(i), int(np.argmax(faded[i]))) for i in np.flatnonzero(faded.any(axis=-1))]
 
     @property
     def sound_members(self) -> tuple[int, ...]:

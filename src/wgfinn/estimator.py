@@ -180,11 +180,18 @@ class _Estimator:
         """The trajectory from `x0` (state,) at the times `t`: (time, state); from (traj, state): (traj, time, state).
 
         "rk23" is the paper's scheme with steps no longer than the data's own; "accurate" controls its error. A
-        trajectory that leaves the finite range holds NaN from there on, and a warning says so.
+        trajectory that leaves the finite range holds NaN from there on; a warning says so, and another one tells of a
+        trajectory that leaves the region of the training data.
         """
         start, times = self._start_states(x0), _increasing_times(t)
         x = self.model.simulate(np.atleast_2d(start), times, integrator=integrator, index=member)
         _warn_of_losses(x, times, "trajectory")
+        for trajectory, index in self.model.first_outside(x, member):
+            warnings.warn(
+                f"trajectory {trajectory} leaves the region of the training data at t = {times[index]:.6g}: "
+                "beyond it the model comes to rest, and says nothing of the system.",
+                stacklevel=2,
+            )
         return x[0] if start.ndim == 1 else x
 
     def simulate_ensemble(

@@ -72,6 +72,12 @@ def simulate(
         t, x0 = grids[runs[0]], start[runs]
         served = model.simulate(x0, t, integrator=integrator, index=member)
         members = model.simulate_members(x0, t, integrator=integrator) if with_bands else None
+        for k, begin in model.first_outside(served, member):
+            messages.print(
+                f"run {run_names[runs[k]]!r} leaves the region of the training data at t = {t[begin]:.6g}: "
+                "beyond it the model comes to rest, and says nothing of the system.",
+                markup=False,
+            )
         for k, index in enumerate(runs):
             around = None if members is None else band(members[:, k], share)
             if _is_sound(run_names[index], t, served[k], around):

@@ -5,7 +5,15 @@ A field maps one state to its velocity; it holds weights and nothing else (no da
 
 from wgfinn.models.brackets import AbstractBracket, FrictionBracket, PoissonBracket, annihilator
 from wgfinn.models.confined import Box, ConfinedBracket, confined_like, freed
-from wgfinn.models.fields import AbstractField, GenericField, PlainField, RescaledField, parameter_count, trainable
+from wgfinn.models.fields import (
+    AbstractField,
+    GenericField,
+    PlainField,
+    RescaledField,
+    fading,
+    parameter_count,
+    trainable,
+)
 from wgfinn.models.known import (
     KnownMatrix,
     KnownOperator,
@@ -52,6 +60,7 @@ __all__ = [
     "annihilator",
     "build",
     "confined_like",
+    "fading",
     "freed",
     "know",
     "named_arrays",

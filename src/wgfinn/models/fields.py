@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from wgfinn._errors import InputError
 from wgfinn._types import Array, Float, Matrix, State, States, Values
 from wgfinn.models.brackets import AbstractBracket
-from wgfinn.models.confined import Box
+from wgfinn.models.confined import Box, ConfinedBracket
 from wgfinn.models.mlp import MLP
 from wgfinn.models.potentials import AbstractPotential
 
@@ -161,6 +161,15 @@ class RescaledField(AbstractField):
 
 def _column(per_state: State, x: States) -> Array:
     return jnp.expand_dims(per_state, tuple(range(1, x.ndim)))
+
+
+def fading(field: AbstractField, x: States) -> Values:
+    """What is left of the field's brackets at each state: one where data were seen (`Box.fading`)."""
+    if isinstance(field, RescaledField):
+        return fading(field.inner, field.inward(x))
+    brackets = (field.reversible, field.irreversible) if isinstance(field, GenericField) else ()
+    left = [bracket.box.fading(x) for bracket in brackets if isinstance(bracket, ConfinedBracket)]
+    return jnp.min(jnp.stack(left), axis=0) if left else jnp.ones(x.shape[1:], x.dtype)
 
 
 def trainable(field: eqx.Module) -> tuple[Any, Any]:
