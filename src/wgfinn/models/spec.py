@@ -76,7 +76,7 @@ class ModelSpec(Spec):
 
     confined: bool = Key(
         default=True,
-        description="outside of the data learnt brackets stay what they are at the border: velocities are bounded",
+        description="outside of the data learnt brackets fade, so that trajectories come to rest there",
     )
 
     @pydantic.field_validator(*_WRITTEN, mode="wrap")
