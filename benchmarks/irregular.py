@@ -22,6 +22,7 @@ import jax
 import numpy as np
 
 from wgfinn import systems
+from wgfinn._device import on_cpu
 from wgfinn.artefact import versions
 from wgfinn.data import Trajectories, add_noise, state_std
 from wgfinn.evaluate import trajectory_errors
@@ -63,16 +64,18 @@ def exact(system: System, start: np.ndarray, times: list[np.ndarray]) -> Traject
 
 
 def one_fit(system: System, arm: str, seed: int) -> dict:
-    start = system.sample(N_RUNS + N_TEST, jax.random.key(0))
-    test = exact(system, start[N_RUNS:], [system.times()] * N_TEST)
-    clean = measured(system, start[:N_RUNS], arm, seed)
-    # Noise levels of the regular runs in every arm.
-    sigma = state_std(exact(system, start[:N_RUNS], [system.times()] * N_RUNS))
+    with on_cpu():
+        start = system.sample(N_RUNS + N_TEST, jax.random.key(0))
+        test = exact(system, start[N_RUNS:], [system.times()] * N_TEST)
+        clean = measured(system, start[:N_RUNS], arm, seed)
+        # Noise levels of the regular runs in every arm.
+        sigma = state_std(exact(system, start[:N_RUNS], [system.times()] * N_RUNS))
     noisy = add_noise(clean, NOISE, seed=seed, sigma=sigma)
     before = time.monotonic()
     model = fit(noisy, FitSpec.model_validate({"training": {"seed": seed}}))
     seconds = time.monotonic() - before
-    errors = trajectory_errors(model.field(), test)
+    with on_cpu():
+        errors = trajectory_errors(model.field(), test)
     return {"error": errors.overall, "median_run": errors.median_run, "seconds": round(seconds, 1)}
 
 
