@@ -70,9 +70,13 @@ def _stages(
 
     def prepare_refinement() -> None:
         field = fresh_field(weak_stage, begun, functions)
-        prepare(field, rescale(train_runs, scales), scaled_judged, noise, spec.refine, spec.training, count)
+        prepare(field, rescale(train_runs, scales), noise, spec.refine, spec.training, count)
 
-    with _meanwhile(prepare_refinement) if spec.refine.steps > 0 and platform() != "cpu" else nullcontext():
+    def prepare_choice() -> None:
+        misfits([fresh_field(weak_stage, begun, functions)], scaled_judged, noise)
+
+    ahead = spec.refine.steps > 0 and platform() != "cpu"
+    with _meanwhile(prepare_refinement, prepare_choice) if ahead else nullcontext():
         started = train_members(
             begun,
             weak_stage,
@@ -84,7 +88,7 @@ def _stages(
             should_stop=should_stop,
             judged=judged,
         )
-    chosen = _choose(begun, started, scaled_judged, noise, count)
+        chosen = _choose(begun, started, scaled_judged, noise, count)
     refined = Refined.untouched(chosen.fields, chosen.misfits)
     if started.steps_done >= spec.training.steps and spec.refine.steps > 0 and not should_stop():
         refined = refine(
@@ -126,19 +130,20 @@ def _stages(
 
 
 @contextmanager
-def _meanwhile(work: Callable[[], None]) -> Iterator[None]:
-    """`work` in a thread of its own beside what is inside; both are done at the end."""
+def _meanwhile(*works: Callable[[], None]) -> Iterator[None]:
+    """Each of `works` in a thread of its own beside what is inside; all are done at the end."""
     # A thread has settings of its own.
     double = jnp.result_type(float) == jnp.float64
 
-    def as_here() -> None:
+    def as_here(work: Callable[[], None]) -> None:
         with jax.enable_x64(double):
             work()
 
-    with ThreadPoolExecutor(1) as pool:
-        begun = pool.submit(as_here)
+    with ThreadPoolExecutor(len(works)) as pool:
+        begun = [pool.submit(as_here, work) for work in works]
         yield
-    begun.result()
+    for thread in begun:
+        thread.result()
 
 
 def _weak_stage(spec: FitSpec) -> FitSpec:

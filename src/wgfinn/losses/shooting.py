@@ -213,7 +213,7 @@ def starts_along(learnt: FieldAndStarts, shots: Shots, others: Shots) -> Float[A
 
 
 def run_misfits(
-    field: Field, shots: Shots, iterations: int = 8
+    field: Field, shots: Shots, iterations: int | Array = 8
 ) -> tuple[Float[Array, "state traj"], Float[Array, "time state traj"]]:
     r"""For each run and state the mean of $((x(t_k) - y_k) / \sigma_k)^2$ with the best initial state for the run:
     about 1 for a perfect field, whatever the noise; NaN where a run never measured a state. Also the predictions x.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float64
 
@@ -21,6 +22,8 @@ LONGEST_PART = 801
 _LOST = 1e3
 # 95 % of a Gaussian.
 _TWO_SIDED = 1.96
+# How often a run's initial state is refitted.
+_REFITS = 8
 # A held-out run in double precision, so that the integrator's rounding is no part of the misfit.
 _MISFIT_DTYPE = "float64"
 
@@ -53,18 +56,19 @@ def misfits(
         shots = make_shots(trajectories, noise, window=None, longest=LONGEST_PART, dtype=_MISFIT_DTYPE)
     measured = np.asarray((shots.weight > 0).any(axis=(0, 3)))
 
-    def misfit(field: AbstractField) -> Misfit:
+    def misfit(field: AbstractField, iterations: int = _REFITS) -> Misfit:
         # A thread has settings of its own.
         with jax.enable_x64(True), on_cpu():
             double = jax.tree.map(lambda leaf: np.asarray(leaf, _MISFIT_DTYPE), field)
-            squares, predicted = (np.asarray(a, np.float64) for a in _run_misfits(double, shots))
+            found = _run_misfits(double, shots, jnp.asarray(iterations))
+            squares, predicted = (np.asarray(a, np.float64) for a in found)
         squares = np.where(np.isnan(squares) & measured, np.inf, squares)
         return Misfit(np.sqrt(np.nanmean(squares, axis=0)), np.sqrt(np.nanmedian(squares, axis=1)), predicted)
 
-    # The first alone: it compiles the program that all share.
-    first, *others = fields
+    # No iterations at all compile the program, once for all threads.
+    misfit(fields[0], 0)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [misfit(first), *pool.map(misfit, others)]
+        return list(pool.map(misfit, fields))
 
 
 _run_misfits = eqx.filter_jit(run_misfits)

@@ -157,7 +157,6 @@ def refine(
 def prepare(
     field: AbstractField,
     trajectories: Trajectories,
-    judged: Trajectories,
     noise: Float64[np.ndarray, " state"],
     spec: RefineSpec,
     training: TrainingSpec,
@@ -166,10 +165,9 @@ def prepare(
     """Compile what `refine` needs for `count` fields of this shape, while another stage keeps an accelerator busy."""
     data = Data(trajectories, noise, training.dtype)
     fields = [field] * count
-    misfits([field], judged, noise)
-    steady_window(fields, data, spec.window)
     leg = begin(fields, data, spec, [Entrant("", 0, 0.0)] * count, spec.window)
     compile_ahead(leg.states, leg.settings, leg.problem, training.model_copy(update={"steps": spec.steps}))
+    steady_window(fields, data, spec.window)
 
 
 @dataclass(frozen=True)
