@@ -189,7 +189,7 @@ class _Estimator:
         for trajectory, index in self.model.first_outside(x, member):
             warnings.warn(
                 f"trajectory {trajectory} leaves the region of the training data at t = {times[index]:.6g}: "
-                "beyond it the model comes to rest, and says nothing of the system.",
+                "beyond it learnt brackets fade, and what follows says little of the system.",
                 stacklevel=2,
             )
         return x[0] if start.ndim == 1 else x

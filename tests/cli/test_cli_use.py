@@ -183,7 +183,7 @@ def test_times_said_twice_or_by_half_or_not_at_all(run, here):
 def test_simulate_tells_of_runs_outside_of_the_data(run, here):
     (here / "starts.csv").write_text("run,q,p,S\nnear,1,0,0\nfar,60,-40,50\n")
     result = wgfinn("simulate", run, "--initial", "starts.csv", *UNTIL, "--out", "out.csv", "--no-bands")
-    assert "run 'far' leaves the region of the training data at t = 0: beyond it the model" in " ".join(
+    assert "run 'far' leaves the region of the training data at t = 0: beyond it learnt" in " ".join(
         result.stderr.split()
     )
     assert "near" not in result.stderr

@@ -75,7 +75,7 @@ def simulate(
         for k, begin in model.first_outside(served, member):
             messages.print(
                 f"run {run_names[runs[k]]!r} leaves the region of the training data at t = {t[begin]:.6g}: "
-                "beyond it the model comes to rest, and says nothing of the system.",
+                "beyond it learnt brackets fade, and what follows says little of the system.",
                 markup=False,
             )
         for k, index in enumerate(runs):
