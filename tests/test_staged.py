@@ -27,14 +27,31 @@ from wgfinn.fitting import (
     steps_reached,
     weak_chi_square,
 )
-from wgfinn.models import MLP, Box, ConfinedBracket, GenericField, PlainField
-from wgfinn.refining import Data, Misfit, begin, best_member, coverage, leg, prepare, resolution, stage, steady_window
+from wgfinn.fitting.choices import choose_scales
+from wgfinn.fitting.members import ensemble, make_equations, rescale, train_members
+from wgfinn.fitting.polishing import Polish
+from wgfinn.models import MLP, NO_FUNCTIONS, Box, ConfinedBracket, GenericField, PlainField
+from wgfinn.refining import (
+    Data,
+    Misfit,
+    begin,
+    best_member,
+    coverage,
+    leg,
+    misfits,
+    prepare,
+    resolution,
+    stage,
+    steady_window,
+)
+from wgfinn.training import member
 from wgfinn.verdict import judge
 
 SETTINGS = {
     "model": {"layers": 2, "width": 4, "rows": 2},
     "optimiser": {"decay_every": 10},
     "training": {"steps": 20, "check_every": 10, "log_every": 10, "members": 2, "starts": 3},
+    "polish": {"steps": 10, "equations": 30, "noise": 0.1},
     "refine": {"steps": 20, "window": 8, "judge_every": 10, "trial": 10},
 }
 
@@ -72,9 +89,9 @@ def test_compiling_ahead_changes_nothing(whole, spec, monkeypatch):
         np.testing.assert_array_equal(found, expected)
 
 
-def stop_at(step):
+def stop_at(step, stage=None):
     def observe(record):
-        if record.step == step:
+        if record.step == step and stage in (None, record.stage):
             signal.raise_signal(signal.SIGINT)
 
     return observe
@@ -92,6 +109,7 @@ def test_stages_and_what_they_leave(whole):
     assert [(r["stage"], r["step"], len(r["members"])) for r in records] == [
         ("train", 10, 3),
         ("train", 20, 3),
+        ("polish", 20, 3),
         ("refine", 30, 3),
         ("refine", 40, 2),
     ]
@@ -104,9 +122,9 @@ def test_stages_and_what_they_leave(whole):
     assert "1 held-out run" in verdict["headline"]
 
 
-@pytest.mark.parametrize("step", [10, 20, 30])
-def test_interrupted_in_any_stage_and_resumed(whole, spec, tmp_path, step):
-    early = fit(RUNS, spec, folder=tmp_path, observe=stop_at(step))
+@pytest.mark.parametrize(("step", "stage"), [(10, "train"), (20, "train"), (20, "polish"), (30, "refine")])
+def test_interrupted_in_any_stage_and_resumed(whole, spec, tmp_path, step, stage):
+    early = fit(RUNS, spec, folder=tmp_path, observe=stop_at(step, stage))
     assert early.manifest.steps_done == step
     assert np.isfinite(early.simulate(RUNS.runs[0].x[:1], RUNS.runs[0].t)).all()
     model = fit(RUNS, spec, folder=tmp_path, resume=True)
@@ -114,6 +132,36 @@ def test_interrupted_in_any_stage_and_resumed(whole, spec, tmp_path, step):
     for name in (METRICS_FILE, VERDICT_FILE):
         ours, theirs = ((f / name).read_text().splitlines() for f in (tmp_path, whole[0]))
         assert len(ours) == len(theirs)
+
+
+@pytest.mark.parametrize(("noise", "steps", "polished"), [(0.01, 10, True), (0.2, 10, False), (0.01, 0, False)])
+def test_polish_where_there_is_little_noise(noise, steps, polished, tmp_path):
+    spec = parse(FitSpec, {**SETTINGS, "polish": {"steps": steps, "equations": 30, "noise": 0.05}})
+    fit(some_runs(noise=noise), spec, folder=tmp_path)
+    records = [json.loads(line) for line in (tmp_path / METRICS_FILE).read_text().splitlines()]
+    assert any(r["stage"] == "polish" for r in records) == polished
+
+
+def test_polish_lowers_the_weak_residual_and_leaves_no_member_worse():
+    """Clean runs, a field of a few steps: Gauss-Newton goes where those steps would need thousands."""
+    runs = some_runs(noise=0.0)
+    weak = parse(FitSpec, {**SETTINGS, "method": "weak", "polish": {"steps": 60, "equations": 60}})
+    members = ensemble(runs, weak)
+    started = train_members(members, weak, functions=NO_FUNCTIONS)
+    fields = [member(started.fields, i) for i in range(len(members))]
+    scaled = rescale(runs, choose_scales(weak, runs))
+    noise = np.full(3, 1e-3)
+    before = misfits(fields, scaled, noise)
+    stage = Polish(weak, runs, members)
+    after, found = stage(fields, before, scaled, noise, observe=None, should_stop=lambda: False)
+
+    def losses(fields):
+        equations = make_equations(resolve(weak, runs), scaled)
+        fields = [jax.tree.map(jnp.asarray, field) for field in fields]
+        return [float(jnp.mean(equations.residual(field) ** 2)) for field in fields]
+
+    assert max(losses(after)) < 0.1 * min(losses(fields))
+    assert all(new.mean <= old.mean for new, old in zip(found, before, strict=True))
 
 
 def test_without_refinement_nothing_is_refined(tmp_path):

@@ -9,6 +9,7 @@ from wgfinn import systems
 from wgfinn._errors import InputError
 from wgfinn.data import Trajectories, add_noise, state_std
 from wgfinn.losses import (
+    ScatteredWeakEquations,
     StrongEquations,
     WeakEquations,
     state_weights,
@@ -296,3 +297,28 @@ def test_many_states_go_in_halves(batch, expected):
     states = jnp.arange(2.0 * np.prod(batch)).reshape(2, *batch)
     np.testing.assert_array_equal(rates_at(field, states), states**2)
     assert seen == expected
+
+
+@pytest.mark.parametrize("kind", ["regular", "scattered", "with noise levels"])
+def test_test_functions_one_by_one_say_what_they_say_together(kind):
+    """Runs of two lengths, so that some places in the padded arrays hold no test function."""
+    rng = np.random.default_rng(0)
+    jitter = 0.0 if kind == "regular" else 0.01
+    times = [np.linspace(0, 4, 81), np.linspace(0, 3, 61)]
+    times = [t + jitter * rng.uniform(-1, 1, t.size) for t in times]
+    states = [rng.normal(size=(t.size, 2)) for t in times]
+    sigma = [rng.uniform(0.5, 2.0, x.shape) for x in states] if kind == "with noise levels" else None
+    runs = Trajectories.from_arrays(states, times, sigma=sigma)
+    form = WeakEquations if kind == "regular" else ScatteredWeakEquations
+    equations = form(runs, TestFunctionSpec(width=12, degree=4, overlap=0.9), "float64")
+
+    def field(x):
+        return jnp.stack([x[1] ** 2, -jnp.sin(x[0])])
+
+    item, place = np.asarray(equations.windows).T
+    one_by_one = jax.vmap(lambda window: equations.at_window(field, window))(equations.windows)
+    together = np.asarray(equations.residual(field))
+    np.testing.assert_allclose(one_by_one, together[:, item, place].T, atol=1e-14)
+    exists = equations.mask()
+    assert exists is not None
+    assert len(item) == int(np.asarray(exists).sum()) < together[0].size

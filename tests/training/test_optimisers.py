@@ -1,4 +1,4 @@
-"""SOAP against its rule: Adam along axes that the gradients give."""
+"""SOAP and Gauss-Newton against their rules."""
 
 import jax
 import jax.numpy as jnp
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from wgfinn.losses import AttentionSpec
-from wgfinn.training import AdamW, MemberSettings, OptimiserSpec, Soap, make_optimiser
+from wgfinn.training import AdamW, GaussNewton, MemberSettings, OptimiserSpec, Soap, make_optimiser
 
 
 def numbers(**optimiser):
@@ -114,3 +114,41 @@ def test_a_turned_valley_is_no_harder(turned):
     assert descend(Soap(((6, 5),))) < 1e-6
     if turned:
         assert descend(AdamW()) > 1e-5
+
+
+def test_a_gauss_newton_step_is_the_nearest_to_the_last_that_cancels_the_residuals():
+    """Linear residuals, fewer than weights: against the normal equations of the damped problem."""
+    rng = np.random.default_rng(3)
+    slopes, b = rng.normal(size=(4, 9)), rng.normal(size=4)
+    weights, last = rng.normal(size=9), 0.01 * rng.normal(size=9)
+    here = slopes @ weights - b
+    damping = 1e-3 * np.trace(slopes @ slopes.T) / 4
+    inverse = np.linalg.inv(slopes.T @ slopes + damping * np.eye(9))
+    # argmin |here + J d|^2 + damping |d - 0.9 last|^2
+    expected = inverse @ (damping * 0.9 * last - slopes.T @ here)
+    after, direction = GaussNewton().update(
+        lambda w: jnp.asarray(slopes) @ w - b,
+        jnp.asarray(slopes),
+        jnp.asarray(last),
+        jnp.asarray(weights),
+        numbers(rate=1.0),
+        jnp.asarray(0),
+    )
+    np.testing.assert_allclose(direction, expected, rtol=1e-8)
+    np.testing.assert_allclose(after, weights + expected, rtol=1e-8)
+    assert np.linalg.norm(slopes @ after - b) < 0.01 * np.linalg.norm(here)
+
+
+@pytest.mark.parametrize(("curvature", "taken"), [(0.0, 1.0), (1.0, 0.5), (np.nan, 0.0)])
+def test_gauss_newton_steps_are_as_long_as_pays(curvature, taken):
+    """The residual w + c w^2 from 1: a whole step, half of one, or none and the last one forgotten."""
+    step = -1 / 1.001
+
+    def residual(w):
+        return 1 + (w - 1) + curvature * (w - 1) ** 2
+
+    after, direction = GaussNewton().update(
+        residual, jnp.ones((1, 1)), jnp.zeros(1), jnp.ones(1), numbers(rate=1.0), jnp.asarray(0)
+    )
+    np.testing.assert_allclose(after, 1 + taken * step, rtol=1e-12)
+    np.testing.assert_allclose(direction, step if taken else 0.0, rtol=1e-12)

@@ -52,7 +52,9 @@ def log_into(folder: Path, spec: FitSpec, observe: Observer | None, *, resume: b
 
     def log(record: Record) -> None:
         nonlocal last_logged
-        due = record.step // spec.training.log_every > last_logged // spec.training.log_every
+        passed = record.step // spec.training.log_every > last_logged // spec.training.log_every
+        # The steps of the polish are not counted.
+        due = passed or record.stage == "polish"
         if due or record.step == record.steps:
             with path.open("a") as file:
                 file.write(json.dumps(finite(record.to_dict())) + "\n")
@@ -68,10 +70,10 @@ def _records_until_checkpoint(folder: Path) -> list[dict[str, Any]]:
     path = folder / METRICS_FILE
     if not path.exists():
         return []
-    step = steps_reached(folder)
+    step, polished = steps_reached(folder), refinement_checkpoint(folder / CHECKPOINT_FILE).exists()
     # Only whole lines: a process killed while it wrote leaves a part of one, which lies behind the checkpoint.
     records = [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    return [r for r in records if r["step"] <= step]
+    return [r for r in records if r["step"] <= step and (polished or r["stage"] != "polish")]
 
 
 def finite(value: Any) -> Any:

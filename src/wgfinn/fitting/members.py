@@ -133,7 +133,7 @@ def train_members(
     optimiser = make_optimiser(members[0].optimiser, structure.shapes)
     states = initial_states(weights, settings, n_states, optimiser)
     problems = [
-        _problem(spec, m.trajectories, judged, structure, optimiser) for m in (members if own_data else members[:1])
+        make_problem(spec, m.trajectories, judged, structure, optimiser) for m in (members if own_data else members[:1])
     ]
     problem = _stack_problems(problems) if own_data else problems[0]
     seconds = 0.0
@@ -202,13 +202,14 @@ def check_physics(physics: Physics, spec: FitSpec, trajectories: Trajectories) -
         require_consistency(physics, trajectories.names, choose_scales(spec, trajectories), states[drawn])
 
 
-def _problem(
+def make_problem(
     spec: FitSpec,
     trajectories: Trajectories,
     judged: Trajectories | None,
     structure: Structure,
     optimiser: AbstractOptimiser,
 ) -> Problem:
+    """What a stage on the equations of `spec` makes small, in the coordinates of `trajectories`."""
     scales = choose_scales(spec, trajectories)
     equations = make_equations(spec, rescale(trajectories, scales))
     std = state_std(trajectories) / scales.scale

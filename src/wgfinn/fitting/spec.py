@@ -9,7 +9,7 @@ from wgfinn.data import DataSpec
 from wgfinn.losses import AttentionSpec, Weights
 from wgfinn.models import ModelSpec
 from wgfinn.refining import RefineSpec
-from wgfinn.training import OptimiserSpec, TrainingSpec
+from wgfinn.training import OptimiserSpec, PolishSpec, TrainingSpec
 from wgfinn.weak import TestFunctionSpec
 
 
@@ -30,6 +30,7 @@ class FitSpec(Spec):
     attention: AttentionSpec = AttentionSpec()
     optimiser: OptimiserSpec = OptimiserSpec()
     training: TrainingSpec = TrainingSpec()
+    polish: PolishSpec = PolishSpec()
     refine: RefineSpec = RefineSpec()
 
     @property

@@ -1,4 +1,5 @@
-"""The default method: the weak form from several starts, refinement of the best, a judgement on runs held out."""
+"""The default method: the weak form from several starts, the best polished where there is little noise and refined on
+trajectories, a judgement on runs held out."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from wgfinn.data import Trajectories
 from wgfinn.fitting.choices import choose_decays, choose_scales, hold_out, noise_levels
 from wgfinn.fitting.folder import refinement_checkpoint
 from wgfinn.fitting.members import Member, Trained, ensemble, fresh_field, make_equations, rescale, train_members
+from wgfinn.fitting.polishing import Polish, worth_polishing
 from wgfinn.fitting.spec import FitSpec
 from wgfinn.losses import AbstractEquations
 from wgfinn.models import AbstractField, KnownFunctions
@@ -67,16 +69,21 @@ def _stages(
     weak_stage = _weak_stage(spec)
     begun = _with_decays(ensemble(train_runs, weak_stage), choose_decays(spec, train_runs))
     count = worth_refining(train_runs, spec.training)
+    polishes = worth_polishing(spec, rescale(train_runs, scales), noise)
 
     def prepare_refinement() -> None:
         field = fresh_field(weak_stage, begun, functions)
         prepare(field, rescale(train_runs, scales), noise, spec.refine, spec.training, count)
 
+    def prepare_polish() -> None:
+        if polishes:
+            Polish(weak_stage, train_runs, begun[:count]).compiled(fresh_field(weak_stage, begun, functions))
+
     def prepare_choice() -> None:
         misfits([fresh_field(weak_stage, begun, functions)], scaled_judged, noise)
 
     ahead = spec.refine.steps > 0 and platform() != "cpu"
-    with _meanwhile(prepare_refinement, prepare_choice) if ahead else nullcontext():
+    with _meanwhile(prepare_refinement, prepare_polish, prepare_choice) if ahead else nullcontext():
         started = train_members(
             begun,
             weak_stage,
@@ -89,8 +96,16 @@ def _stages(
             judged=judged,
         )
         chosen = _choose(begun, started, scaled_judged, noise, count)
+    later = None if checkpoint is None else refinement_checkpoint(checkpoint)
+    goes_on = started.steps_done >= spec.training.steps
+    # A run resumed in its refinement has been here.
+    if polishes and goes_on and not should_stop() and (later is None or not later.exists()):
+        polished = Polish(weak_stage, train_runs, chosen.members)(
+            chosen.fields, chosen.misfits, scaled_judged, noise, observe=clock.in_polish, should_stop=should_stop
+        )
+        chosen = replace(chosen, fields=polished[0], misfits=polished[1])
     refined = Refined.untouched(chosen.fields, chosen.misfits)
-    if started.steps_done >= spec.training.steps and spec.refine.steps > 0 and not should_stop():
+    if goes_on and spec.refine.steps > 0 and not should_stop():
         refined = refine(
             chosen.fields,
             chosen.misfits,
@@ -101,7 +116,7 @@ def _stages(
             spec.training,
             entrants=[Entrant(m.name, m.seed, m.optimiser.weight_decay) for m in chosen.members],
             observe=clock.in_refinement,
-            checkpoint=None if checkpoint is None else refinement_checkpoint(checkpoint),
+            checkpoint=later,
             checkpoint_seconds=checkpoint_seconds,
             should_stop=should_stop,
         )
@@ -187,11 +202,17 @@ class _Clock:
     """Records of both stages told as one training: steps and seconds go on from the first to the second."""
 
     def __init__(self, spec: FitSpec, observe: Observer | None):
-        self._spec, self._observe, self._seconds = spec, observe, 0.0
+        self._spec, self._observe, self._before, self._seconds = spec, observe, 0.0, 0.0
 
     def in_weak_stage(self, record: Record) -> None:
-        self._seconds = record.seconds
+        self._before = self._seconds = record.seconds
         self._tell(replace(record, steps=self._spec.total_steps))
+
+    def in_polish(self, record: Record) -> None:
+        """Its few steps are not counted."""
+        seconds, step = self._before + record.seconds, self._spec.training.steps
+        self._seconds = seconds
+        self._tell(replace(record, step=step, steps=self._spec.total_steps, seconds=seconds, stage="polish"))
 
     def in_refinement(self, record: Record) -> None:
         self._tell(

@@ -2,6 +2,7 @@
 
 from wgfinn.losses.residuals import (
     AbstractEquations,
+    AbstractWeakEquations,
     StrongEquations,
     WeakEquations,
     strong_residual,
@@ -29,6 +30,7 @@ from wgfinn.losses.weighting import (
 
 __all__ = [
     "AbstractEquations",
+    "AbstractWeakEquations",
     "AttentionSpec",
     "FieldAndStarts",
     "ScatteredWeakEquations",

@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Int
 
 from wgfinn._device import platform
 from wgfinn._errors import InputError
@@ -58,13 +59,25 @@ class AbstractEquations(eqx.Module):
         """One where an equation exists, zero where it is padding; for all states or each; None when all exist."""
 
 
-class WeakEquations(AbstractEquations):
+class AbstractWeakEquations(AbstractEquations):
+    """Equations of test functions, which can also be had one by one."""
+
+    windows: eqx.AbstractVar[Int[Array, "window 2"]]
+    """The item and the place in it of every test function that exists."""
+
+    @abstractmethod
+    def at_window(self, field: Field, window: Int[Array, " 2"]) -> Float[Array, " state"]:
+        """The residuals of one test function."""
+
+
+class WeakEquations(AbstractWeakEquations):
     """Weak residuals of complete, equally spaced runs: an item is a run; shorter ones are padded and masked."""
 
     states: Float[Array, "state traj time"]
     slopes: Float[Array, "state traj test"]
     steps: Float[Array, "1 traj 1"]
     exists: Float[Array, "1 traj test"] | None
+    windows: Int[Array, "window 2"]
     operator: WeakOperator
     n_items: int = eqx.field(static=True)
 
@@ -88,6 +101,13 @@ class WeakEquations(AbstractEquations):
         self.steps = jnp.asarray([run.step for run in runs], dtype)[None, :, None]
         covered = np.stack([self.operator.covered(len(run.t)) for run in runs])
         self.exists = None if covered.all() else jnp.asarray(covered[None], dtype)
+        self.windows = jnp.asarray(np.argwhere(covered), jnp.int32)
+
+    def at_window(self, field: Field, window: Int[Array, " 2"]) -> Float[Array, " state"]:
+        run, place = window
+        start = (jnp.zeros_like(run), run, place * self.operator.stride)
+        states = jax.lax.dynamic_slice(self.states, start, (len(self.states), 1, self.operator.width))[:, 0]
+        return self.slopes[:, run, place] + self.steps[0, run, 0] * self.operator.integrate_one(field(states))
 
     def residual(self, field: Field, items: Items = None) -> Float[Array, "state traj test"]:
         states, slopes, steps = (draw(a, items) for a in (self.states, self.slopes, self.steps))

@@ -7,14 +7,15 @@ An item is a run, or a part of a long one. Its stretches between long gaps lie o
 from dataclasses import dataclass
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int
 
 from wgfinn._errors import InputError
 from wgfinn._types import Array, Field, Float
 from wgfinn.data import Run, Trajectories, stretches
-from wgfinn.losses.residuals import AbstractEquations, Items, draw, rates_at, require_room
+from wgfinn.losses.residuals import AbstractWeakEquations, Items, draw, rates_at, require_room
 from wgfinn.weak import ScatteredOperator, TestFunctionSpec, place, window_count, window_duration
 
 LONGEST_GAP = 0.25
@@ -34,7 +35,7 @@ class _Blocks:
     exists: Bool[np.ndarray, " block"]
 
 
-class ScatteredWeakEquations(AbstractEquations):
+class ScatteredWeakEquations(AbstractWeakEquations):
     r"""Weak residuals at any sample times, $\int \dot\phi_j x\,dt + \int \phi_j f(x)\,dt$.
 
     With noise levels $\sigma$ each residual is divided by the standard deviation that they give to its first term,
@@ -45,6 +46,7 @@ class ScatteredWeakEquations(AbstractEquations):
     states: Float[Array, "state item slot block"]
     slopes: Float[Array, "state item test"]
     exists: Float[Array, "1 item test"]
+    windows: Int[Array, "window 2"]
     precision: Float[Array, "state item test"] | None
     operator: ScatteredOperator
     n_items: int = eqx.field(static=True)
@@ -62,6 +64,7 @@ class ScatteredWeakEquations(AbstractEquations):
         self.slopes = jnp.asarray(np.stack([item.slopes[:n_windows].T for item in items], axis=1), dtype)
         exists = np.stack([item.exists[:n_windows] for item in items])
         self.exists = jnp.asarray(exists[None], dtype)
+        self.windows = jnp.asarray(np.argwhere(exists), jnp.int32)
         noise = np.stack([item.noise[:n_windows].T for item in items], axis=1)
         self.precision = jnp.asarray(_precision(noise, exists), dtype) if trajectories.has_noise_levels else None
 
@@ -69,6 +72,16 @@ class ScatteredWeakEquations(AbstractEquations):
         states, slopes = draw(self.states, items), draw(self.slopes, items)
         residual = slopes + self.operator.integrate(rates_at(field, states), items)
         return residual if self.precision is None else residual * draw(self.precision, items)
+
+    def at_window(self, field: Field, window: Int[Array, " 2"]) -> Float[Array, " state"]:
+        item, place = window
+        d, _, n_slots, _ = self.states.shape
+        n_pieces = self.operator.values.shape[1]
+        first = jnp.zeros_like(item)
+        under = jax.lax.dynamic_slice(self.states, (first, item, first, place), (d, 1, n_slots, n_pieces))
+        rates = field(under.reshape(d, -1)).reshape(d, n_slots, n_pieces)
+        residual = self.slopes[:, item, place] + self.operator.integrate_one(rates, item, place)
+        return residual if self.precision is None else residual * self.precision[:, item, place]
 
     def mask(self, items: Items = None) -> Float[Array, "1 item test"]:
         return draw(self.exists, items)

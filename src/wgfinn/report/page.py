@@ -239,7 +239,9 @@ def _packed(values: np.ndarray) -> dict[str, Any]:
 
 
 def _training(records: Sequence[Mapping[str, Any]], manifest: Manifest) -> list[dict[str, Any]]:
-    """Loss against step of each member; stages have losses of their own, and so curves of their own."""
+    """Loss against step of each member; stages have losses of their own, and so curves of their own. Steps of the
+    polish are not counted, and not drawn."""
+    records = [r for r in records if r.get("stage") != "polish"]
     every = max(1, math.ceil(len(records) / _MOST_RECORDS))
     kept = [r for k, r in enumerate(records) if k % every == 0 or k == len(records) - 1]
     served = manifest.members[manifest.served].name

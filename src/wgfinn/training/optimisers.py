@@ -1,10 +1,12 @@
-"""Optimisers behind one interface: AdamW, and SOAP, which turns to the axes of the gradients first.
+"""Optimisers behind one interface: AdamW, SOAP, which turns to the axes of the gradients first, and Gauss-Newton, which
+asks for the slopes of single residuals.
 
 Their numbers (rates, decays) are values of the compiled program, so that members may differ in them.
 """
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,6 +23,8 @@ from wgfinn.training.state import MemberSettings
 Vector = Float[Array, " weight"]
 Blocks = Float[Array, "_ _ _"]
 Basis = Float[Array, "_ _ _"] | None
+Rows = Float[Array, " row"]
+Slopes = Float[Array, "row weight"]
 
 REFRESH_EVERY = 10
 """Steps from one renewal of SOAP's axes to the next."""
@@ -28,6 +32,9 @@ REFRESH_EVERY = 10
 _LARGEST_SIDE = 128
 _KEPT_MEAN, _KEPT_SQUARE, _KEPT_AXES = 0.95, 0.95, 0.95
 _TINY = 1e-8
+# Of Gauss-Newton steps: what is kept of the last one; the damping, as a part of the mean square of a row of slopes,
+# below which single precision would lose the factors; and how many lengths are tried.
+_MOMENTUM, _DAMPING, _HALVINGS = 0.9, 1e-3, 6
 
 
 def learning_rate(settings: MemberSettings, step: Int[Array, ""]) -> Scalar:
@@ -37,11 +44,15 @@ def learning_rate(settings: MemberSettings, step: Int[Array, ""]) -> Scalar:
 
 
 class AbstractOptimiser:
-    """From a gradient to the next weights. `refresh` says whether it is time for rare, dear work."""
+    """From a loss to the next weights."""
 
     @abstractmethod
     def init(self, weights: Vector, settings: MemberSettings) -> Any:
         """The state before the first step."""
+
+
+class GradientOptimiser(AbstractOptimiser):
+    """From a gradient to the next weights. `refresh` says whether it is time for rare, dear work."""
 
     @abstractmethod
     def update(
@@ -57,7 +68,7 @@ class AbstractOptimiser:
 
 
 @dataclass(frozen=True)
-class AdamW(AbstractOptimiser):
+class AdamW(GradientOptimiser):
     """Adam with decoupled weight decay, as the paper uses it."""
 
     def init(self, weights: Vector, settings: MemberSettings) -> optax.OptState:
@@ -86,7 +97,7 @@ class SoapState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Soap(AbstractOptimiser):
+class Soap(GradientOptimiser):
     r"""SOAP (Vyas et al., 2024): Adam in the eigenbasis of Shampoo's second moments.
 
     For a weight matrix with gradient $G$, moving means of $G G^\top$ and $G^\top G$ give axes $U$, $V$; Adam runs on
@@ -196,9 +207,54 @@ def _turn_back(blocks: Blocks, axes: tuple[Basis, Basis]) -> Blocks:
     return blocks if right is None else _product(blocks, right.mT)
 
 
-def _product(a: Blocks, b: Blocks) -> Blocks:
+def _product(a: Array, b: Array) -> Array:
     # Full precision: axes rounded by an accelerator are no longer orthogonal.
     return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
+
+
+@dataclass(frozen=True)
+class GaussNewton(AbstractOptimiser):
+    r"""Gauss-Newton steps from few residuals at a time, with a memory of earlier ones (SPRING: Goldshlager et al.,
+    2024; in the training of physics-informed networks: Dangel et al., 2024).
+
+    Of all changes of the weights that cancel the residuals $r$ drawn, to first order, the one nearest to a part $\mu$
+    of the last change $d_0$:
+
+    $$ d = \mu d_0 - J^\top (J J^\top + \lambda)^{-1} (r + \mu J d_0), $$
+
+    with J the slopes of the residuals. All directions of the weights learn at one pace, also those that hardly show in
+    the loss but in long trajectories do; noise in the residuals enters the weights at that pace too. A step is as long
+    as lowers the same residuals most, of the learning rate and halves of it; none if all raise them.
+    """
+
+    def init(self, weights: Vector, settings: MemberSettings) -> Vector:
+        """The last change."""
+        return jnp.zeros_like(weights)
+
+    def update(
+        self,
+        residuals: Callable[[Vector], Rows],
+        slopes: Slopes,
+        last: Vector,
+        weights: Vector,
+        settings: MemberSettings,
+        step: Int[Array, ""],
+    ) -> tuple[Vector, Vector]:
+        """The weights after this step, and its direction."""
+        here = residuals(weights)
+        normal = _product(slopes, slopes.T)
+        damping = _DAMPING * jnp.trace(normal) / len(normal) + jnp.finfo(normal.dtype).tiny
+        factor = jax.scipy.linalg.cho_factor(normal + damping * jnp.eye(len(normal), dtype=normal.dtype))
+        missing = here + _MOMENTUM * _product(slopes, last)
+        direction = _MOMENTUM * last - _product(jax.scipy.linalg.cho_solve(factor, missing), slopes)
+        lengths = learning_rate(settings, step) * 0.5 ** jnp.arange(_HALVINGS, dtype=weights.dtype)
+        losses = jax.vmap(lambda length: jnp.sum(residuals(weights + length * direction) ** 2))(lengths)
+        best = jnp.argmin(jnp.where(jnp.isfinite(losses), losses, jnp.inf))
+        lower = losses[best] < jnp.sum(here**2)
+        return (
+            jnp.where(lower, weights + lengths[best] * direction, weights),
+            jnp.where(lower, direction, jnp.zeros_like(last)),
+        )
 
 
 def make_optimiser(spec: OptimiserSpec, shapes: tuple[tuple[int, ...], ...]) -> AbstractOptimiser:

@@ -35,3 +35,14 @@ class TrainingSpec(Spec):
     )
     seed: int = Key(default=0, ge=0, le=2**31 - 1, description="seed of the first member")
     dtype: Literal["float32", "float64"] = Key(default="float32", description="arithmetic of the training")
+
+
+class PolishSpec(Spec):
+    """Gauss-Newton steps on the weak form, where there is little noise."""
+
+    steps: int = Key(default=400, ge=0, description="steps; 0 leaves the stage out")
+    equations: int = Key(default=1_200, ge=1, description="residuals a step, about")
+    noise: float = Key(default=0.02, ge=0, description="noise, as a part of the states' spread, up to which it pays")
+    rate: float = Key(default=1.0, gt=0, le=1, description="first length of a step; 1 is all of it")
+    decay: float = Key(default=0.8, gt=0, le=1, description="factor at each stair")
+    decay_every: int = Key(default=30, ge=1, description="steps from one stair to the next")

@@ -1,7 +1,7 @@
 """One optimiser step, and many of them as one compiled program."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -9,9 +9,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int
 
 from wgfinn._device import platform
-from wgfinn._types import Float, Scalar
-from wgfinn.losses import attention, mean_over_equations, weighted_loss
-from wgfinn.training.optimisers import REFRESH_EVERY, AbstractOptimiser, AdamW, learning_rate
+from wgfinn._types import Float, Scalar, State
+from wgfinn.losses import AbstractWeakEquations, attention, mean_over_equations, weighted_loss
+from wgfinn.training.optimisers import (
+    REFRESH_EVERY,
+    AbstractOptimiser,
+    AdamW,
+    GaussNewton,
+    GradientOptimiser,
+    learning_rate,
+)
 from wgfinn.training.problem import Problem
 from wgfinn.training.state import MemberSettings, StepInfo, TrainState
 
@@ -59,6 +66,9 @@ def train_step(
     The multiplier is renewed from the residual at the present weights and then weighs that residual. `refresh`: time
     for the optimiser's rare work, one value for all members, so that the others' steps do not pay for it.
     """
+    if isinstance(problem.optimiser, GaussNewton):
+        return _gauss_newton_step(state, settings, problem, problem.optimiser)
+    assert isinstance(problem.optimiser, GradientOptimiser)
     items = _draw_items(settings.seed, state.step, problem)
     mask = problem.equations.mask(items)
 
@@ -80,7 +90,35 @@ def train_step(
     weights, optimiser = problem.optimiser.update(
         gradient, state.optimiser, state.weights, settings, state.step, refresh
     )
-    state = TrainState(
+    return _after(state, weights, optimiser, multiplier), jnp.sqrt(jnp.sum(gradient**2))
+
+
+def _gauss_newton_step(
+    state: TrainState, settings: MemberSettings, problem: Problem, optimiser: GaussNewton
+) -> tuple[TrainState, Scalar]:
+    """A step from `problem.batch` test functions, drawn one by one from all runs; without attention."""
+    equations = problem.equations
+    assert isinstance(equations, AbstractWeakEquations)
+    count = len(equations.windows)
+    windows = equations.windows[_draw(settings.seed, state.step, min(problem.batch or count, count), count)]
+    scale = jnp.sqrt(problem.weights / (len(windows) * len(problem.weights)))
+
+    def at_window(weights: Float[Array, " weight"], window: Int[Array, " 2"]) -> Float[Array, " state"]:
+        return scale * equations.at_window(problem.structure.field(weights), window)
+
+    def residuals(weights: Float[Array, " weight"]) -> Float[Array, " row"]:
+        return jax.vmap(lambda window: at_window(weights, window))(windows).ravel()
+
+    slopes = jax.vmap(lambda window: jax.jacrev(at_window)(state.weights, window))(windows)
+    slopes = slopes.reshape(-1, slopes.shape[-1])
+    last = jnp.asarray(state.optimiser)
+    weights, direction = optimiser.update(residuals, slopes, last, state.weights, settings, state.step)
+    gradient = 2 * residuals(state.weights) @ slopes
+    return _after(state, weights, direction, state.multiplier), jnp.sqrt(jnp.sum(gradient**2))
+
+
+def _after(state: TrainState, weights: Float[Array, " weight"], optimiser: Any, multiplier: State) -> TrainState:
+    return TrainState(
         weights=weights,
         optimiser=optimiser,
         multiplier=multiplier,
@@ -90,7 +128,6 @@ def train_step(
         diverged_at=state.diverged_at,
         caution=state.caution,
     )
-    return state, jnp.sqrt(jnp.sum(gradient**2))
 
 
 def _more_cautious(settings: MemberSettings, state: TrainState) -> MemberSettings:
@@ -102,10 +139,11 @@ def _more_cautious(settings: MemberSettings, state: TrainState) -> MemberSetting
 
 def _draw_items(seed: Array, step: Array, problem: Problem) -> Array | None:
     """Which items this step sees, a function of seed and step alone (with replacement); None for all."""
-    if problem.batch is None:
-        return None
-    key = jax.random.fold_in(jax.random.key(seed), step)
-    return jax.random.randint(key, (problem.batch,), 0, problem.equations.n_items)
+    return None if problem.batch is None else _draw(seed, step, problem.batch, problem.equations.n_items)
+
+
+def _draw(seed: Array, step: Array, batch: int, count: int) -> Array:
+    return jax.random.randint(jax.random.fold_in(jax.random.key(seed), step), (batch,), 0, count)
 
 
 def check(

@@ -47,6 +47,10 @@ class WeakOperator(eqx.Module):
         r"""$\int \dot\phi_j x\,dt$, whatever the step: the step in the slope and in the rule cancel."""
         return self._apply(self.slopes, record)
 
+    def integrate_one(self, record: Float[Array, "state time"]) -> Float[Array, " state"]:
+        """As `integrate`, of a record as long as one window."""
+        return jnp.matmul(record, self.values.ravel()[: self.width], precision=jax.lax.Precision.HIGHEST)
+
     def covered(self, n_times: int) -> np.ndarray:
         """Which windows lie wholly inside a record of `n_times` samples."""
         return np.arange(self.count) * self.stride + self.width <= n_times

@@ -125,3 +125,12 @@ class ScatteredOperator(eqx.Module):
             for p in range(n_pieces)
         ]
         return sum(windows[1:], start=windows[0])
+
+    def integrate_one(
+        self, record: Float[Array, "state slot piece"], item: Int[Array, ""], place: Int[Array, ""]
+    ) -> Float[Array, " state"]:
+        """As `integrate`, of the blocks under one window."""
+        n_pieces, n_slots = self.values.shape[1:3]
+        first = jnp.zeros_like(item)
+        under = jax.lax.dynamic_slice(self.values, (item, first, first, place), (1, n_pieces, n_slots, n_pieces))[0]
+        return jnp.einsum("xsp,psp->x", record, under, precision=jax.lax.Precision.HIGHEST)
