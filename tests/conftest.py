@@ -1,5 +1,7 @@
 """Shared set-up: double precision, strict rank promotion, seeded keys."""
 
+from pathlib import Path
+
 import jax
 import pytest
 
@@ -10,3 +12,18 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 @pytest.fixture
 def key() -> jax.Array:
     return jax.random.key(0)
+
+
+_MAPS = Path("/proc/self/maps")
+_MANY_MAPS = 30_000
+_tests_run = 0
+
+
+@pytest.fixture(autouse=True)
+def few_programs():
+    """Each compiled program holds memory maps, of which Linux grants a process 65,530: beyond them the compiler
+    crashes. Looked at from time to time, because long lists of maps take a while to read."""
+    global _tests_run
+    _tests_run += 1
+    if _tests_run % 20 == 0 and _MAPS.exists() and _MAPS.read_bytes().count(b"\n") > _MANY_MAPS:
+        jax.clear_caches()

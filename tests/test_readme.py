@@ -55,7 +55,7 @@ def test_python_example(tmp_path, monkeypatch, capsys):
     (example,) = blocks("python")
     lines = [line for line in example.splitlines() if line.strip() and not line.strip().startswith("#")]
     assert len(lines) <= 15
-    few = 'WGFINN(settings={"training": {"steps": 2, "starts": 2}, "refine": {"steps": 2}})'
+    few = 'WGFINN(settings={"training": {"steps": 2, "starts": 2}, "polish": {"steps": 2}, "refine": {"steps": 2}})'
     short, replaced = re.subn(r"WGFINN\(\)", few, example)
     assert replaced == 1
     monkeypatch.chdir(tmp_path)

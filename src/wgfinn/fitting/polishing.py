@@ -1,8 +1,8 @@
-"""Between the weak stage and refinement: Gauss-Newton steps on the weak form, where there is little noise.
+"""Between the weak stage and refinement: Gauss-Newton steps on the weak form.
 
-Without noise the weak form has no bias and its minimum is the field itself, but gradients hardly show the last of the
-way there: what is left are slow drifts, small in the residual of a short window and large in a long trajectory.
-Gauss-Newton steps treat all directions alike. With much noise they would take it for a signal.
+Gradients hardly show the last of the way to its minimum: what is left are slow drifts, small in the residual of a short
+window and large in a long trajectory. Gauss-Newton steps treat all directions of the weights alike. Few measurements
+with noise they would soon know by heart; many average it.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +16,8 @@ from wgfinn.fitting.choices import resolve
 from wgfinn.fitting.members import Member, make_problem
 from wgfinn.fitting.spec import FitSpec
 from wgfinn.losses import AttentionSpec
-from wgfinn.models import AbstractField, confined_like, freed
-from wgfinn.refining import Misfit, misfits
+from wgfinn.models import AbstractField, confined_like, freed, parameter_count
+from wgfinn.refining import Misfit, misfits, resolution
 from wgfinn.training import (
     GaussNewton,
     MemberSettings,
@@ -25,7 +25,6 @@ from wgfinn.training import (
     OptimiserSpec,
     PolishSpec,
     Problem,
-    Structure,
     TrainingSpec,
     TrainState,
     compile_ahead,
@@ -38,11 +37,27 @@ from wgfinn.training import (
 
 # Slopes of a step are kept for all weights: no more numbers than this.
 _MOST_SLOPES = 30_000_000
+# Values measured for each weight from which on noise averages out; noise, as a part of the spread of the states, that
+# needs no averaging.
+_MANY_VALUES, _LITTLE_NOISE = 5, 0.02
+# How many times the resolution of held-out runs a misfit must be above one to be more than chance.
+_TOLD_APART = 2
 
 
-def worth_polishing(spec: FitSpec, runs: Trajectories, noise: Float64[np.ndarray, " state"]) -> bool:
-    """Whether noise, a standard deviation for each state, is small against the spread of the states."""
-    return spec.polish.steps > 0 and float(np.median(noise / state_std(runs))) <= spec.polish.noise
+def worth_polishing(
+    fields: Sequence[AbstractField],
+    before: Sequence[Misfit],
+    runs: Trajectories,
+    judged: Trajectories,
+    noise: Float64[np.ndarray, " state"],
+) -> bool:
+    """Whether the runs `judged` still tell the best of the fields, whose misfits are `before`, from the truth, and the
+    `runs` to learn from have many values for each weight or little noise: its standard deviation for each state,
+    against their spread."""
+    missed = min(m.mean for m in before) > 1 + _TOLD_APART * float(resolution(judged))
+    values = sum(int(np.isfinite(run.x).sum()) for run in runs.runs)
+    many = values >= _MANY_VALUES * parameter_count(fields[0])
+    return missed and (many or float(np.median(noise / state_std(runs))) <= _LITTLE_NOISE)
 
 
 @dataclass(frozen=True)
@@ -97,12 +112,12 @@ class Polish:
         settings = stack([MemberSettings.create(m.seed, schedule, AttentionSpec(), dtype) for m in self.members])
         states = initial_states(stack([w for w, _ in parts]), settings, self.runs.n_states, optimiser)
         problem = make_problem(resolve(self.spec, self.runs), self.runs, None, structure, optimiser)
-        return states, settings, replace(problem, batch=self._windows(structure))
+        return states, settings, replace(problem, batch=self._windows(fields[0]))
 
-    def _windows(self, structure: Structure) -> int:
-        """Test functions a step, each with one residual for every state."""
-        n_weights = sum(int(np.prod(shape)) for shape in structure.shapes)
-        return max(1, min(self.spec.polish.equations, _MOST_SLOPES // n_weights) // self.runs.n_states)
+    def _windows(self, field: AbstractField) -> int:
+        """Test functions a step, each with one residual for every state; no more residuals than weights."""
+        n_weights = parameter_count(field)
+        return max(1, min(self.spec.polish.equations, n_weights, _MOST_SLOPES // n_weights) // self.runs.n_states)
 
 
 def _schedule(spec: PolishSpec) -> OptimiserSpec:

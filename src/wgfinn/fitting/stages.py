@@ -69,14 +69,13 @@ def _stages(
     weak_stage = _weak_stage(spec)
     begun = _with_decays(ensemble(train_runs, weak_stage), choose_decays(spec, train_runs))
     count = worth_refining(train_runs, spec.training)
-    polishes = worth_polishing(spec, rescale(train_runs, scales), noise)
 
     def prepare_refinement() -> None:
         field = fresh_field(weak_stage, begun, functions)
         prepare(field, rescale(train_runs, scales), noise, spec.refine, spec.training, count)
 
     def prepare_polish() -> None:
-        if polishes:
+        if spec.polish.steps > 0:
             Polish(weak_stage, train_runs, begun[:count]).compiled(fresh_field(weak_stage, begun, functions))
 
     def prepare_choice() -> None:
@@ -98,8 +97,9 @@ def _stages(
         chosen = _choose(begun, started, scaled_judged, noise, count)
     later = None if checkpoint is None else refinement_checkpoint(checkpoint)
     goes_on = started.steps_done >= spec.training.steps
-    # A run resumed in its refinement has been here.
-    if polishes and goes_on and not should_stop() and (later is None or not later.exists()):
+    # A run resumed in its refinement has been polished before.
+    due = spec.polish.steps > 0 and goes_on and not should_stop() and (later is None or not later.exists())
+    if due and worth_polishing(chosen.fields, chosen.misfits, rescale(train_runs, scales), scaled_judged, noise):
         polished = Polish(weak_stage, train_runs, chosen.members)(
             chosen.fields, chosen.misfits, scaled_judged, noise, observe=clock.in_polish, should_stop=should_stop
         )

@@ -9,7 +9,7 @@ from wgfinn.training import OptimiserSpec
 class RefineSpec(Spec):
     """Multiple shooting after the weak stage."""
 
-    steps: int = Key(default=6_000, ge=0, description="optimiser steps at most; 0 leaves the stage out")
+    steps: int = Key(default=5_000, ge=0, description="optimiser steps at most; 0 leaves the stage out")
     window: int = Key(default=20, ge=1, description="samples from one free state to the next at first, at most")
     continuity: float = Key(default=100.0, gt=0, description="weight of the gaps between windows, in noise variances")
     held_out: float = Key(default=0.1, ge=0, lt=1, description="part of the runs kept for judging (from five runs on)")

@@ -35,6 +35,7 @@ _TINY = 1e-8
 # Of Gauss-Newton steps: what is kept of the last one; the damping, as a part of the mean square of a row of slopes,
 # below which single precision would lose the factors; and how many lengths are tried.
 _MOMENTUM, _DAMPING, _HALVINGS = 0.9, 1e-3, 6
+_ROW_BLOCKS = 4
 
 
 def learning_rate(settings: MemberSettings, step: Int[Array, ""]) -> Scalar:
@@ -242,7 +243,7 @@ class GaussNewton(AbstractOptimiser):
     ) -> tuple[Vector, Vector]:
         """The weights after this step, and its direction."""
         here = residuals(weights)
-        normal = _product(slopes, slopes.T)
+        normal = _rows_by_rows(slopes)
         damping = _DAMPING * jnp.trace(normal) / len(normal) + jnp.finfo(normal.dtype).tiny
         factor = jax.scipy.linalg.cho_factor(normal + damping * jnp.eye(len(normal), dtype=normal.dtype))
         missing = here + _MOMENTUM * _product(slopes, last)
@@ -255,6 +256,14 @@ class GaussNewton(AbstractOptimiser):
             jnp.where(lower, weights + lengths[best] * direction, weights),
             jnp.where(lower, direction, jnp.zeros_like(last)),
         )
+
+
+def _rows_by_rows(slopes: Slopes) -> Float[Array, "row row"]:
+    """The products of all rows with each other. Those of two blocks of rows serve on both sides of the diagonal."""
+    blocks = jnp.array_split(slopes, _ROW_BLOCKS)
+    upper = [[_product(a, b.T) for b in blocks[i:]] for i, a in enumerate(blocks)]
+    whole = [[upper[i][j - i] if j >= i else upper[j][i - j].T for j in range(len(blocks))] for i in range(len(blocks))]
+    return jnp.block(whole)
 
 
 def make_optimiser(spec: OptimiserSpec, shapes: tuple[tuple[int, ...], ...]) -> AbstractOptimiser:

@@ -38,11 +38,10 @@ class TrainingSpec(Spec):
 
 
 class PolishSpec(Spec):
-    """Gauss-Newton steps on the weak form, where there is little noise."""
+    """Gauss-Newton steps on the weak form, where measurements are many or noise is little."""
 
-    steps: int = Key(default=400, ge=0, description="steps; 0 leaves the stage out")
+    steps: int = Key(default=250, ge=0, description="steps; 0 leaves the stage out")
     equations: int = Key(default=1_200, ge=1, description="residuals a step, about")
-    noise: float = Key(default=0.02, ge=0, description="noise, as a part of the states' spread, up to which it pays")
     rate: float = Key(default=1.0, gt=0, le=1, description="first length of a step; 1 is all of it")
     decay: float = Key(default=0.8, gt=0, le=1, description="factor at each stair")
-    decay_every: int = Key(default=30, ge=1, description="steps from one stair to the next")
+    decay_every: int = Key(default=18, ge=1, description="steps from one stair to the next")
