@@ -239,6 +239,14 @@ def test_the_best_look_is_kept():
     np.testing.assert_array_equal(ruined.simulate(start, t), untouched.simulate(start, t))
 
 
+def test_a_state_that_stands_still():
+    """Beside states that move: no part of a spread of nothing (a warning would be an error here)."""
+    runs = some_runs()
+    still = runs.with_states([np.column_stack([run.x[:, :2], np.full(len(run.t), 3.0)]) for run in runs.runs])
+    model = fit(still, parse(FitSpec, SETTINGS))
+    assert np.isfinite(model.simulate(still.runs[0].x[:1], still.runs[0].t)).all()
+
+
 def test_a_few_runs_are_all_learnt_from():
     few = some_runs(4)
     assert hold_out(few, 0.1) == (few, None)

@@ -9,7 +9,7 @@ from wgfinn.data.bands import SHARE, Band, band, coverage
 from wgfinn.data.files import check_writable, load, load_start_states, read, save
 from wgfinn.data.formats import DataSpec, Recording
 from wgfinn.data.gaps import stretches
-from wgfinn.data.noise import add_noise, estimate_noise, state_std
+from wgfinn.data.noise import add_noise, estimate_noise, relative_noise, state_std
 from wgfinn.data.resampling import evenly_spaced
 from wgfinn.data.scales import Scales
 from wgfinn.data.segments import cut, fair_length
@@ -41,6 +41,7 @@ __all__ = [
     "load_start_states",
     "rate_unit",
     "read",
+    "relative_noise",
     "save",
     "split",
     "state_std",

@@ -34,6 +34,13 @@ def state_std(trajectories: Trajectories) -> Float64[np.ndarray, " state"]:
     return np.where(spread > _CONSTANT * np.nanmax(np.abs(x), axis=0), spread, 0.0)
 
 
+def relative_noise(trajectories: Trajectories, noise: Float64[np.ndarray, " state"]) -> float:
+    """Standard deviations of the noise as parts of the states' spread: the median over the states that move."""
+    spread = state_std(trajectories)
+    moving = spread > 0
+    return float(np.median(noise[moving] / spread[moving])) if moving.any() else np.inf
+
+
 def add_noise(
     trajectories: Trajectories, level: float | int, *, seed: int | np.integer, sigma: Any = None
 ) -> Trajectories:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float64
 
-from wgfinn.data import Trajectories, state_std
+from wgfinn.data import Trajectories, relative_noise
 from wgfinn.fitting.choices import resolve
 from wgfinn.fitting.members import Member, make_problem
 from wgfinn.fitting.spec import FitSpec
@@ -57,7 +57,7 @@ def worth_polishing(
     missed = min(m.mean for m in before) > 1 + _TOLD_APART * float(resolution(judged))
     values = sum(int(np.isfinite(run.x).sum()) for run in runs.runs)
     many = values >= _MANY_VALUES * parameter_count(fields[0])
-    return missed and (many or float(np.median(noise / state_std(runs))) <= _LITTLE_NOISE)
+    return missed and (many or relative_noise(runs, noise) <= _LITTLE_NOISE)
 
 
 @dataclass(frozen=True)

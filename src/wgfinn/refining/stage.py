@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float64, Int
 
-from wgfinn.data import Trajectories, state_std
+from wgfinn.data import Trajectories, relative_noise
 from wgfinn.models import AbstractField
 from wgfinn.refining.leg import Data, Entrant, Leg, begin, lengthened, steady_window
 from wgfinn.refining.misfit import Misfit, misfits, resolution
@@ -99,7 +99,7 @@ def refine(
         leg = begin(fields, data, spec, entrants, steady_window(fields, data, spec.window))
         kept = _Kept.before(leg, before)
     tie = resolution(judged)
-    far = max(_FAR, _FAR_PART / float(np.median(noise / state_std(trajectories))))
+    far = max(_FAR, _FAR_PART / relative_noise(trajectories, noise))
 
     def save(states: TrainState, until: float) -> None:
         nonlocal seconds
