@@ -18,7 +18,6 @@ from wgfinn.estimator import make_spec
 from wgfinn.fitting import (
     METRICS_FILE,
     MODEL_FILE,
-    VERDICT_FILE,
     FitSpec,
     fit,
     hold_out,
@@ -117,9 +116,10 @@ def test_stages_and_what_they_leave(whole):
     misfits = [m.misfit for m in model.manifest.members]
     assert misfits[model.manifest.served] <= (1 + resolution(RUNS.subset([0]))) * min(misfits)
     assert load_model(folder / MODEL_FILE).manifest == model.manifest
-    verdict = json.loads((folder / VERDICT_FILE).read_text())
-    assert verdict["level"] in ("good", "fair", "poor")
-    assert "1 held-out run" in verdict["headline"]
+    verdict = model.manifest.verdict
+    assert verdict.level in ("good", "fair", "poor")
+    assert "1 held-out run" in str(verdict).splitlines()[0]
+    assert WGFINN.load(folder / MODEL_FILE).verdict == verdict
 
 
 @pytest.mark.parametrize(("step", "stage"), [(10, "train"), (20, "train"), (20, "polish"), (30, "refine")])
@@ -129,9 +129,8 @@ def test_interrupted_in_any_stage_and_resumed(whole, spec, tmp_path, step, stage
     assert np.isfinite(early.simulate(RUNS.runs[0].x[:1], RUNS.runs[0].t)).all()
     model = fit(RUNS, spec, folder=tmp_path, resume=True)
     assert model.manifest == whole[1].manifest
-    for name in (METRICS_FILE, VERDICT_FILE):
-        ours, theirs = ((f / name).read_text().splitlines() for f in (tmp_path, whole[0]))
-        assert len(ours) == len(theirs)
+    ours, theirs = ((f / METRICS_FILE).read_text().splitlines() for f in (tmp_path, whole[0]))
+    assert len(ours) == len(theirs)
 
 
 @pytest.mark.parametrize(
@@ -182,10 +181,9 @@ def test_refinement_ends_where_nothing_is_gained(patience, tmp_path):
     refine = {"steps": 60, "judge_every": 10, "patience": patience, "optimiser": still}
     spec = parse(FitSpec, {**SETTINGS, "refine": refine})
     ended = 20 + 10 * patience
-    assert fit(RUNS, spec, folder=tmp_path).manifest.steps_done == ended
-    verdict = json.loads((tmp_path / VERDICT_FILE).read_text())
-    assert any(f"ended at step {ended} by itself" in line for line in verdict["lines"])
-    assert verdict["ended_at"] == ended
+    manifest = fit(RUNS, spec, folder=tmp_path).manifest
+    assert manifest.steps_done == manifest.verdict.ended_at == ended
+    assert any(f"ended at step {ended} by itself" in line for line in manifest.verdict.lines)
     assert fit(RUNS, spec, folder=tmp_path, resume=True).manifest.steps_done == ended
 
 

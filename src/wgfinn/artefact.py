@@ -43,6 +43,8 @@ from wgfinn.models import (
 )
 from wgfinn.training import member
 
+Level = Literal["good", "fair", "poor"]
+
 FORMAT = 1
 _MANY_TIMES = 10.0
 # What is left of brackets that have begun to fade.
@@ -59,6 +61,19 @@ class MemberManifest(Spec):
     diverged_at: int | None = None
     misfit: float | None = None
     """On runs held out, in noise levels (1 is perfect, 1000 is lost); None if not judged."""
+
+
+class Verdict(Spec):
+    """How good a model is, from the data alone: a level, one sentence, and the reasons (`verdict.judge`)."""
+
+    level: Level
+    headline: str
+    lines: tuple[str, ...] = ()
+    ended_at: int | None = None
+    """The step at which the training ended by itself, before its time."""
+
+    def __str__(self) -> str:
+        return "\n".join((self.headline, *self.lines))
 
 
 class DataManifest(Spec):
@@ -84,6 +99,8 @@ class Manifest(Spec):
     members: tuple[MemberManifest, ...] = Key(min_length=1)
     served: int
     steps_done: int
+    verdict: Verdict | None = None
+    """None where the method does not judge by runs held out."""
     settings: dict[str, Any]
     data: DataManifest
     versions: dict[str, str]

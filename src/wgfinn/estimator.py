@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from wgfinn._errors import InputError
 from wgfinn._spec import parse
 from wgfinn._types import Array
-from wgfinn.artefact import Model, first_loss, load_model, save_model
+from wgfinn.artefact import Model, Verdict, first_loss, load_model, save_model
 from wgfinn.data import SHARE, Trajectories, as_trajectories, band
 from wgfinn.export import DType, Format, export_model
 from wgfinn.fitting import PAPER, FitSpec, fit
@@ -126,6 +126,14 @@ class _Estimator:
         if self._model is None:
             raise InputError(f"this {type(self).__name__} has not learnt anything yet; call fit(x, t) first.")
         return self._model
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """How good the model is, from the data it was fitted to alone: `level`, `headline` and `lines`, or `print` it.
+
+        None where nothing judged it: method "weak", "paper" or "strong", or a file from before there were verdicts.
+        """
+        return self.model.manifest.verdict
 
     def fit(
         self,

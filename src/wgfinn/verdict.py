@@ -4,16 +4,12 @@ Whole runs are predicted with only their initial state fitted, and the misfit is
 1. Where the noise comes from the data as well, a misfit near 1 means that nothing more can be learnt from these runs.
 """
 
-from dataclasses import dataclass
-from typing import Any, Literal
-
 import numpy as np
 from jaxtyping import Float64
 
+from wgfinn.artefact import Level, Verdict
 from wgfinn.data import Trajectories
 from wgfinn.refining import Misfit
-
-Level = Literal["good", "fair", "poor"]
 
 # Measured on the paper's systems (docs/accuracy.md): fields below the first predict to a few per cent.
 _GOOD, _FAIR = 1.15, 2.0
@@ -23,20 +19,6 @@ _STRAY = 2.0
 _WEAK_STATE = 1.3
 # Held-out runs that say little of others.
 _FEW = 3
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A level, one sentence, and the reasons."""
-
-    level: Level
-    headline: str
-    lines: tuple[str, ...]
-    ended_at: int | None = None
-    """The step at which the training ended by itself, before its time."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"level": self.level, "headline": self.headline, "lines": list(self.lines), "ended_at": self.ended_at}
 
 
 def judge(
@@ -103,7 +85,7 @@ def judge(
         lines.append("try more runs, what is known of the physics ([model]), or more starts (training.starts).")
     if level == "poor":
         lines.append("try more starts (training.starts), more steps (refine.steps), or `wgfinn inspect` the data.")
-    return Verdict(level, headline, tuple(lines), ended_at)
+    return Verdict(level=level, headline=headline, lines=tuple(lines), ended_at=ended_at)
 
 
 def _signal(runs: Trajectories, noise: Float64[np.ndarray, " state"]) -> float:

@@ -30,6 +30,7 @@ def keys(found):
         ("id|run|time|t|q", {}, ("run", "time", ["id", "t", "q"], [])),
         ("t|T", {}, (None, "t", ["T"], [])),  # a temperature
         ("experiment|times|q", {}, ("experiment", "times", ["q"], [])),
+        ("t|shot|q", {}, ("shot", "t", ["q"], [])),
         ("tau|q|p|note", {"time": "tau", "ignore": ("note",)}, (None, "tau", ["q", "p"], [])),
         ("tau [s]|q", {"time": "tau"}, (None, "tau [s]", ["q"], [])),
         ("tau [s]|q", {"time": "tau [s]"}, (None, "tau [s]", ["q"], [])),

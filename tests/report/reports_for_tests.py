@@ -84,10 +84,9 @@ def some_source(data: Trajectories, model: Model, *, records=True, verdict=None,
     return Source(
         run=Path(run),
         data=Path("data & more.npz"),
-        model=model,
+        model=Model(model.fields, model.manifest.model_copy(update={"verdict": verdict})),
         trajectories=data,
         records=lines if records else (),
-        verdict=verdict,
     )
 
 

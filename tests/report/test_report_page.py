@@ -14,8 +14,9 @@ import pytest
 from reports_for_tests import NASTY_NAMES, NASTY_TIME_UNIT, NASTY_UNITS, some_data, some_model, some_source
 
 from wgfinn._spec import parse
+from wgfinn.artefact import Verdict
 from wgfinn.fitting import FitSpec
-from wgfinn.report import Verdict, render, report_data, write_page
+from wgfinn.report import render, report_data, write_page
 from wgfinn.report.page import _packed, payload
 
 RUN_NAMES = ["<img src=x onerror=alert(3)>", "a'b\"c", "&amp;"]

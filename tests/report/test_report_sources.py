@@ -10,7 +10,7 @@ from wgfinn._errors import ArtefactError, InputError
 from wgfinn.artefact import save_model
 from wgfinn.data import DataSpec, Trajectories, save
 from wgfinn.fitting import FitSpec, hold_out, write_settings
-from wgfinn.report import Verdict, open_source
+from wgfinn.report import open_source
 
 DATA = some_data()
 MODEL = some_model(DATA)
@@ -33,7 +33,6 @@ def test_the_data_of_the_fit(folder, tmp_path):
     assert source.data == tmp_path / "data.npz"
     assert source.is_training_data
     assert source.records == ()
-    assert source.verdict is None
 
 
 def test_other_data(folder, tmp_path):
@@ -132,16 +131,4 @@ def test_records_are_whole_lines(folder):
 def test_damaged_records(folder, line):
     (folder / "metrics.jsonl").write_text(json.dumps(RECORD) + "\n" + line + "\n")
     with pytest.raises(ArtefactError, match=r"metrics.jsonl: line 2 is not a training record\. Remove that line"):
-        open_source(folder)
-
-
-def test_the_verdict_of_the_fit(folder):
-    (folder / "verdict.json").write_text('{"headline": "Fine.", "lines": ["One."], "level": "good"}')
-    assert open_source(folder).verdict == Verdict(headline="Fine.", lines=("One.",), level="good")
-
-
-@pytest.mark.parametrize("text", ["{", '{"headline": "a", "level": "great"}', '{"level": "good"}', '{"lines": 3}'])
-def test_a_damaged_verdict(folder, text):
-    (folder / "verdict.json").write_text(text)
-    with pytest.raises(ArtefactError, match=r"verdict.json: .*Remove the file: the report then states the facts"):
         open_source(folder)

@@ -1,6 +1,5 @@
 """`wgfinn fit` and `wgfinn resume`."""
 
-import json
 import tomllib
 from enum import StrEnum
 from pathlib import Path
@@ -17,7 +16,7 @@ from wgfinn.cli.data_options import load_data, merged, with_column_options
 from wgfinn.cli.progress import fit_summary, training_bar
 from wgfinn.data import DataSpec, Trajectories
 from wgfinn.estimator import make_spec
-from wgfinn.fitting import CHECKPOINT_FILE, MODEL_FILE, SETTINGS_FILE, VERDICT_FILE, FitSpec, fit, steps_reached
+from wgfinn.fitting import CHECKPOINT_FILE, MODEL_FILE, SETTINGS_FILE, FitSpec, fit, steps_reached
 
 
 class Method(StrEnum):
@@ -118,24 +117,22 @@ def _fit(
 
 
 def _report(model: Model, spec: FitSpec, folder: Path, as_json: bool) -> None:
-    told = folder / VERDICT_FILE
-    verdict = json.loads(told.read_text()) if told.exists() else None
-    ended = verdict is not None and verdict.get("ended_at") is not None
-    lines = fit_summary(model, model.manifest.steps_done if ended else spec.total_steps)
+    manifest, verdict = model.manifest, model.manifest.verdict
+    ended = verdict is not None and verdict.ended_at is not None
+    lines = fit_summary(model, manifest.steps_done if ended else spec.total_steps)
     if as_json:
-        manifest = model.manifest
         print_json(
             {
                 "model": str(folder / MODEL_FILE),
                 "served": manifest.served,
                 "steps_done": manifest.steps_done,
                 "members": [m.model_dump() for m in manifest.members],
-                "verdict": verdict,
+                "verdict": None if verdict is None else verdict.model_dump(mode="json"),
             }
         )
         return
     if verdict is not None:
-        lines = [verdict["headline"], *verdict["lines"], *lines]
+        lines = [verdict.headline, *verdict.lines, *lines]
     for line in lines:
         output.print(line, markup=False)
     output.print(f"model: {folder / MODEL_FILE}", markup=False)

@@ -1,4 +1,4 @@
-"""The folder of a run: settings, metrics, checkpoints, model, verdict."""
+"""The folder of a run: settings, metrics, checkpoints, model."""
 
 import json
 import math
@@ -15,7 +15,6 @@ MODEL_FILE = "model.wgfinn"
 SETTINGS_FILE = "settings.toml"
 METRICS_FILE = "metrics.jsonl"
 CHECKPOINT_FILE = "checkpoint.npz"
-VERDICT_FILE = "verdict.json"
 
 
 def refinement_checkpoint(checkpoint: Path) -> Path:

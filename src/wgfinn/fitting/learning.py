@@ -1,6 +1,5 @@
 """From trajectories and settings to a model, and to the folder of a run."""
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,12 +7,11 @@ from typing import Any
 
 from wgfinn._errors import InputError
 from wgfinn.artefact import Manifest, MemberManifest, Model, describe_data, save_model, serve_index, versions
-from wgfinn.data import Trajectories, atomic_write, state_std
+from wgfinn.data import Trajectories, state_std
 from wgfinn.fitting.choices import choose_scales, resolve
 from wgfinn.fitting.folder import (
     CHECKPOINT_FILE,
     MODEL_FILE,
-    VERDICT_FILE,
     log_into,
     refinement_checkpoint,
     write_settings,
@@ -70,9 +68,6 @@ def fit(
     model = Model(trained.fields, _manifest(trajectories, learnt_from, spec, members, trained))
     if folder is not None:
         save_model(model, folder / MODEL_FILE)
-        if trained.verdict is not None:
-            with atomic_write(folder / VERDICT_FILE) as temporary:
-                temporary.write_text(json.dumps(trained.verdict.to_dict(), indent=1) + "\n")
     return model
 
 
@@ -125,6 +120,7 @@ def _manifest(
         members=reports,
         served=serve_index(list(trained.losses)) if trained.served is None else trained.served,
         steps_done=trained.steps_done,
+        verdict=trained.verdict,
         settings=spec.model_dump(mode="json", exclude_none=True),
         data=describe_data(trajectories),
         versions=versions(),

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, UInt
 
 from wgfinn._device import on_cpu
 from wgfinn._errors import InputError
+from wgfinn.artefact import Verdict
 from wgfinn.data import Scales, Trajectories, cut, state_std
 from wgfinn.fitting.choices import choose_scales, item_length, resolve
 from wgfinn.fitting.spec import FitSpec
@@ -43,7 +44,6 @@ from wgfinn.training import (
     take_apart,
     train,
 )
-from wgfinn.verdict import Verdict
 
 _STATES_TO_TRY = 200
 

@@ -6,13 +6,12 @@ does not live here: anything that trains, and the checks themselves (`evaluate`)
 
 from wgfinn.report.numbers import MAX_RUNS, ReportData, report_data
 from wgfinn.report.page import render, write_page
-from wgfinn.report.sources import Source, Verdict, open_source
+from wgfinn.report.sources import Source, open_source
 
 __all__ = [
     "MAX_RUNS",
     "ReportData",
     "Source",
-    "Verdict",
     "open_source",
     "render",
     "report_data",

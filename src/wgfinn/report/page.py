@@ -95,7 +95,7 @@ def _context(data: ReportData, source: Source) -> dict[str, Any]:
         "method": manifest.settings.get("method", "weak"),
         "served": manifest.members[manifest.served],
         "is_training_data": is_training_data,
-        "verdict": source.verdict,
+        "verdict": manifest.verdict,
         "headline": headline(data),
         "facts": fact_lines(data, is_training_data=is_training_data),
         "tiles": _tiles(data, held_out),

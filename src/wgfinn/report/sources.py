@@ -1,4 +1,4 @@
-"""What a report is about: a run folder or a model file, its data, its training records and its verdict."""
+"""What a report is about: a run folder or a model file, its data and its training records."""
 
 import json
 import shlex
@@ -6,28 +6,18 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeGuard, final
+from typing import Any, TypeGuard, final
 
 import jax
-import pydantic
 
 from wgfinn._errors import ArtefactError, InputError
-from wgfinn._spec import Spec, parse
+from wgfinn._spec import parse
 from wgfinn.artefact import Model, load_model
 from wgfinn.data import DataSpec, Trajectories, read
 from wgfinn.evaluate import matching, read_for
-from wgfinn.fitting import METRICS_FILE, MODEL_FILE, SETTINGS_FILE, VERDICT_FILE, hold_out
+from wgfinn.fitting import METRICS_FILE, MODEL_FILE, SETTINGS_FILE, hold_out
 
 _AS_IN_THE_FIT = DataSpec()
-
-
-class Verdict(Spec):
-    """What came of a fit, in words."""
-
-    headline: str
-    lines: tuple[str, ...] = ()
-    level: Literal["good", "fair", "poor"]
-    ended_at: int | None = None
 
 
 @final
@@ -41,7 +31,6 @@ class Source:
     trajectories: Trajectories
     records: tuple[Mapping[str, Any], ...]
     """The lines of metrics.jsonl; none for a bare model file."""
-    verdict: Verdict | None
 
     @property
     def is_training_data(self) -> bool:
@@ -75,7 +64,6 @@ def open_source(run: Path, data: Path | None = None, columns: DataSpec = _AS_IN_
         model=model,
         trajectories=matching(trajectories, model, path),
         records=_read_records(folder / METRICS_FILE) if folder else (),
-        verdict=_read_verdict(folder / VERDICT_FILE) if folder else None,
     )
 
 
@@ -131,16 +119,3 @@ def _is_record(value: Any) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(members, list) and all(
         isinstance(m, dict) and {"name", "loss", "best_loss"} <= m.keys() for m in members
     )
-
-
-def _read_verdict(path: Path) -> Verdict | None:
-    if not path.exists():
-        return None
-    try:
-        return Verdict.model_validate_json(path.read_bytes())
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "(whole)"
-        raise ArtefactError(
-            f"{path}: {place}: {first['msg']}. Remove the file: the report then states the facts itself."
-        ) from None

@@ -28,7 +28,10 @@ from wgfinn.data._arrays import unique
 from wgfinn.data.formats.recording import ONE_RUN, RawRun, Recording, described
 from wgfinn.data.trajectories import Trajectories
 
-RUN_NAMES = ("run", "trajectory", "traj", "id", "run_id", "trajectory_id", "traj_id", "experiment", "episode")
+RUN_NAMES = (
+    *("run", "trajectory", "traj", "id", "run_id", "trajectory_id", "traj_id"),
+    *("experiment", "episode", "trial", "shot", "replicate"),
+)
 TIME_NAMES = ("time", "t", "times")
 SIGMA_SUFFIX = "_sigma"
 # Text that stands for a value that was not measured, besides an empty cell.
@@ -268,8 +271,8 @@ def _number(where: str, cell: Any, place: Callable[[int], str], k: int) -> float
     except (ValueError, TypeError):
         raise InputError(
             f"{where}, {place(k)}: expected a finite number, but received {cell!r}. "
-            "Write numbers with a decimal point and no separators, leave the column out (ignore, --ignore), "
-            "or remove the row."
+            "Write numbers with a decimal point and no separators, or remove the row; a column that holds no state can "
+            "be left out (ignore, --ignore), and one that tells the runs apart be named (run, --run)."
         ) from None
 
 
