@@ -40,8 +40,10 @@ from wgfinn.refining import (
     misfits,
     prepare,
     resolution,
+    signal_level,
     stage,
     steady_window,
+    telling,
 )
 from wgfinn.training import member
 from wgfinn.verdict import judge
@@ -213,10 +215,11 @@ def test_windows_grow_where_fields_allow_it(step, spec, tmp_path, monkeypatch):
     assert windows == [8]
 
 
-@pytest.mark.parametrize(("noise", "grown"), [(0.3, [8]), (0.001, [8, 16])])
-def test_windows_grow_beyond_where_runs_are_far_from_predicted(noise, grown, spec, monkeypatch):
+@pytest.mark.parametrize(("noise", "met", "grown"), [(0.3, np.inf, [8]), (0.001, np.inf, [8, 16]), (0.001, 2.0, [8])])
+def test_windows_grow_beyond_where_runs_are_far_from_predicted(noise, met, grown, spec, monkeypatch):
     """Far from the measurements by many noise levels and by a part of their spread, as after these few steps on nearly
-    clean data; with much noise nobody is."""
+    clean data; with much noise nobody is. But not before they are met themselves, which takes more steps than these."""
+    monkeypatch.setattr(stage, "_MET", met)
     monkeypatch.setattr(stage, "steady_window", lambda fields, data, longest: min(longest, 8))
     monkeypatch.setattr(leg, "steady_window", lambda fields, data, longest, at_least: longest)
     windows = []
@@ -319,7 +322,25 @@ def test_members_that_held_out_runs_do_not_tell_apart_go_by_their_loss(means, lo
     judged = some_runs(8)
     assert resolution(judged) == pytest.approx(1 / np.sqrt(1440))
     found = [Misfit(np.array([m, m]), np.ones(3)) for m in means]
-    assert best_member(found, losses, judged) == served
+    assert best_member(found, losses, judged, np.full(3, 0.01)) == served
+
+
+@pytest.mark.parametrize(
+    ("n_runs", "means", "told", "served"),
+    [
+        (2, [0.3, 0.1], [0.3, 0.1], 1),  # both tell
+        (2, [0.9, 0.7], [0.5, 0.5], 0),  # missed as a whole: the loss decides
+        (2, [0.9, 0.2], [0.5, 0.2], 1),
+        (8, [0.9, 0.7], [0.9, 0.7], 1),  # of many runs it is a part
+    ],
+)
+def test_a_few_runs_missed_as_a_whole_tell_no_more_than_that(n_runs, means, told, served):
+    """`means` and `told` in parts of what the runs' own means miss."""
+    judged, noise = some_runs(n_runs), np.full(3, 1e-3)
+    spread = signal_level(judged, noise)
+    found = [Misfit(np.array([m * spread]), np.ones(3)) for m in means]
+    np.testing.assert_allclose(telling(found, judged, noise) / spread, told)
+    assert best_member(found, [0.8, 0.9], judged, noise) == served
 
 
 def test_a_lost_run_counts_but_does_not_drown_the_others():

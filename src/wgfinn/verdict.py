@@ -9,7 +9,7 @@ from jaxtyping import Float64
 
 from wgfinn.artefact import Level, Verdict
 from wgfinn.data import Trajectories
-from wgfinn.refining import Misfit
+from wgfinn.refining import FEW_RUNS, Misfit, signal_level
 
 # Measured on the paper's systems (docs/accuracy.md): fields below the first predict to a few per cent.
 _GOOD, _FAIR = 1.15, 2.0
@@ -17,8 +17,6 @@ _GOOD, _FAIR = 1.15, 2.0
 _PART = 0.2
 _STRAY = 2.0
 _WEAK_STATE = 1.3
-# Held-out runs that say little of others.
-_FEW = 3
 
 
 def judge(
@@ -35,10 +33,10 @@ def judge(
 
     `chi_square` of the weak residuals by state, `coverage` of the members' bands, where they are known;
     `ended_at`: the step at which the training ended before its time."""
-    signal = _signal(runs, noise)
+    spread = signal_level(runs, noise)
     typical = misfit.typical
-    level: Level = "good" if typical <= _GOOD else "fair" if typical <= max(_FAIR, _PART * signal) else "poor"
-    if not typical < signal:
+    level: Level = "good" if typical <= _GOOD else "fair" if typical <= max(_FAIR, _PART * spread) else "poor"
+    if not typical < spread:
         level = "poor"
     count = len(runs)
     which = (
@@ -55,11 +53,11 @@ def judge(
     }[level] + f" (typical misfit {typical:.2f} noise levels; 1.0 is perfect)."
     lines = [
         f"each run was predicted as a whole, from an initial state fitted to it; its mean alone would miss by "
-        f"{signal:.2g} noise levels."
+        f"{spread:.2g} noise levels."
     ]
     if not held_out:
         lines.append("fewer than five runs: nothing was held out, so the misfit is that of the data learnt from.")
-    elif count <= _FEW:
+    elif count <= FEW_RUNS:
         lines.append(
             f"{'one run is' if count == 1 else f'{count} runs are'} little to judge by, and the members were chosen by "
             "the same: runs that start elsewhere may be predicted worse. `wgfinn evaluate` on fresh runs tells."
@@ -86,8 +84,3 @@ def judge(
     if level == "poor":
         lines.append("try more starts (training.starts), more steps (refine.steps), or `wgfinn inspect` the data.")
     return Verdict(level=level, headline=headline, lines=tuple(lines), ended_at=ended_at)
-
-
-def _signal(runs: Trajectories, noise: Float64[np.ndarray, " state"]) -> float:
-    spreads = [np.sqrt(np.nanmean(((run.x - np.nanmean(run.x, axis=0)) / noise) ** 2)) for run in runs.runs]
-    return float(np.median(spreads))

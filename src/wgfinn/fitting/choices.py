@@ -13,6 +13,7 @@ from wgfinn.weak import TestFunctionSpec
 
 _STATES_PER_STEP = 3200
 _FEW_SAMPLES = 10_000
+_FEW_SAMPLES_DECAYS = (1.0, 0.3, 0.1, 0.03)
 _FEWEST_TO_HOLD_OUT = 5
 _SMALLEST_NOISE = 1e-3
 
@@ -47,12 +48,13 @@ def choose_batch(method: str, trajectories: Trajectories, test_functions: TestFu
 
 def choose_decays(spec: FitSpec, trajectories: Trajectories) -> tuple[float, ...]:
     """The weight decays that starts take in turn. Few samples leave networks free between them, and a strong decay then
-    finds the simple field behind them; many need none, and it would keep networks from learning what they show."""
+    finds the simple field behind them, how strong depends on what is behind; many need none, and it would keep networks
+    from learning what they show."""
     if spec.training.decays != "auto":
         return spec.training.decays
     if spec.optimiser.weight_decay > 0:
         return (spec.optimiser.weight_decay,)
-    return (1.0, 0.0) if sum(len(run.t) for run in trajectories.runs) <= _FEW_SAMPLES else (0.0,)
+    return _FEW_SAMPLES_DECAYS if sum(len(run.t) for run in trajectories.runs) <= _FEW_SAMPLES else (0.0,)
 
 
 def item_length(trajectories: Trajectories, width: int) -> int:

@@ -24,7 +24,19 @@ from wgfinn.fitting.polishing import Polish, worth_polishing
 from wgfinn.fitting.spec import FitSpec
 from wgfinn.losses import AbstractEquations
 from wgfinn.models import AbstractField, KnownFunctions
-from wgfinn.refining import Entrant, Misfit, Refined, best_member, coverage, misfits, prepare, refine, worth_refining
+from wgfinn.refining import (
+    FEW_RUNS,
+    Entrant,
+    Misfit,
+    Refined,
+    best_member,
+    coverage,
+    misfits,
+    prepare,
+    refine,
+    telling,
+    worth_refining,
+)
 from wgfinn.training import Observer, Record, graceful_interrupt, member, stack
 from wgfinn.verdict import judge
 
@@ -67,6 +79,9 @@ def _stages(
     scaled_judged = rescale(judged or train_runs, scales)
     clock = _Clock(spec, observe)
     weak_stage = _weak_stage(spec)
+    # The weights of the weak stage go by the runs held out only where these are many: by a few they would be those of
+    # its first steps, wherever the few lie outside of the others.
+    stopped_by = judged if judged is not None and len(judged) > FEW_RUNS else None
     begun = _with_decays(ensemble(train_runs, weak_stage), choose_decays(spec, train_runs))
     count = worth_refining(train_runs, spec.training)
 
@@ -92,7 +107,7 @@ def _stages(
             checkpoint_seconds=checkpoint_seconds,
             resume=resume,
             should_stop=should_stop,
-            judged=judged,
+            judged=stopped_by,
         )
         chosen = _choose(begun, started, scaled_judged, noise, count)
     later = None if checkpoint is None else refinement_checkpoint(checkpoint)
@@ -120,9 +135,9 @@ def _stages(
             checkpoint_seconds=checkpoint_seconds,
             should_stop=should_stop,
         )
-    refined = refined.best(spec.training.members)
+    refined = refined.best(spec.training.members, scaled_judged, noise)
     steps_done = started.steps_done + refined.steps_done
-    served = best_member(refined.misfits, refined.losses, scaled_judged)
+    served = best_member(refined.misfits, refined.losses, scaled_judged, noise)
     verdict = judge(
         refined.misfits[served],
         scaled_judged,
@@ -185,7 +200,8 @@ def _choose(
     """
     candidates = [member(started.fields, i) for i in range(len(begun))]
     found = misfits(candidates, judged, noise)
-    order = sorted(range(len(begun)), key=lambda i: (found[i].mean, started.losses[i]))
+    told = telling(found, judged, noise)
+    order = sorted(range(len(begun)), key=lambda i: (told[i], started.losses[i]))
     decays = [begun[i].optimiser.weight_decay for i in order]
     place = [decays[:k].count(decay) for k, decay in enumerate(decays)]
     best = [order[k] for k in sorted(range(len(order)), key=lambda k: (place[k], k))[:count]]

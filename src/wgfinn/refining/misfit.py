@@ -19,7 +19,12 @@ from wgfinn.models import AbstractField
 LONGEST_PART = 801
 """Samples of a run that are predicted from one initial state; longer runs go in parts."""
 
+FEW_RUNS = 3
+"""Runs held out that are little to judge by."""
+
 _LOST = 1e3
+# A run that is missed by this part of what its mean misses it by is missed as a whole.
+_MISSED = 0.5
 # 95 % of a Gaussian.
 _TWO_SIDED = 1.96
 # How often a run's initial state is refitted.
@@ -93,8 +98,25 @@ def resolution(judged: Trajectories) -> float:
     return 1 / np.sqrt(2 * sum(np.isfinite(run.x).sum() for run in judged.runs))
 
 
-def best_member(found: Sequence[Misfit], losses: Sequence[float], judged: Trajectories) -> int:
+def signal_level(judged: Trajectories, noise: Float64[np.ndarray, " state"]) -> float:
+    """By how many noise levels a run's mean alone would miss it, the median over the runs."""
+    centred = [((run.x - np.nanmean(run.x, axis=0)) / noise) ** 2 for run in judged.runs]
+    return float(np.median([np.sqrt(np.nanmean(squares)) for squares in centred]))
+
+
+def telling(
+    found: Sequence[Misfit], judged: Trajectories, noise: Float64[np.ndarray, " state"]
+) -> Float64[np.ndarray, " member"]:
+    """What members are ranked by: their mean misfits. A few runs held out that are missed as a whole (they ended on the
+    wrong side of a hill) say no more than that, by however much; of many runs it tells how many they are."""
+    most = _MISSED * signal_level(judged, noise) if len(judged) <= FEW_RUNS else np.inf
+    return np.minimum([m.mean for m in found], max(most, 1.0))
+
+
+def best_member(
+    found: Sequence[Misfit], losses: Sequence[float], judged: Trajectories, noise: Float64[np.ndarray, " state"]
+) -> int:
     """The member of least misfit; of those that the runs held out do not tell from it, the one of least loss."""
-    means = [m.mean for m in found]
+    means = telling(found, judged, noise)
     equal = (1 + resolution(judged)) * min(means)
     return min(range(len(means)), key=lambda i: (means[i] > equal, losses[i], means[i]))

@@ -15,7 +15,7 @@ from jaxtyping import Float, Float64, Int
 from wgfinn.data import Trajectories, relative_noise
 from wgfinn.models import AbstractField
 from wgfinn.refining.leg import Data, Entrant, Leg, begin, lengthened, steady_window
-from wgfinn.refining.misfit import Misfit, misfits, resolution
+from wgfinn.refining.misfit import Misfit, misfits, resolution, telling
 from wgfinn.refining.spec import RefineSpec
 from wgfinn.training import (
     Observer,
@@ -31,6 +31,8 @@ from wgfinn.training import (
 # A misfit that is far: in noise levels, and as a part of the spread of the states; and what is left of the loss of a
 # field that still learns, from look to look.
 _FAR, _FAR_PART, _LEARNS = 2.0, 0.03, 0.9
+# The loss of windows that are met about as well as noise allows.
+_MET = 2.0
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,9 @@ class Refined:
         indices = tuple(range(len(fields)))
         return cls(fields, misfits, tuple(np.inf for _ in fields), indices, 0, ended_early=False)
 
-    def best(self, count: int) -> "Refined":
-        """The `count` members of least misfit, in the order they came in."""
-        order = np.argsort([m.mean for m in self.misfits], kind="stable")
+    def best(self, count: int, judged: Trajectories, noise: Float64[np.ndarray, " state"]) -> "Refined":
+        """The `count` members of least misfit on the runs `judged`, then of least loss, in the order they came in."""
+        order = np.lexsort((np.array(self.losses), telling(self.misfits, judged, noise)))
         kept = sorted(int(i) for i in order[:count])
         return replace(
             self,
@@ -97,7 +99,7 @@ def refine(
         leg = replace(leg, states=states)
     else:
         leg = begin(fields, data, spec, entrants, steady_window(fields, data, spec.window))
-        kept = _Kept.before(leg, before)
+        kept = _Kept.before(leg, telling(before, judged, noise))
     tie = resolution(judged)
     far = max(_FAR, _FAR_PART / relative_noise(trajectories, noise))
 
@@ -109,7 +111,7 @@ def refine(
 
     def look() -> _Kept:
         found = misfits(leg.fields(leg.best), judged, noise)
-        return kept.after(leg, np.array([m.mean for m in found]), tie, far)
+        return kept.after(leg, telling(found, judged, noise), tie, far)
 
     def goes_on() -> bool:
         may_gain = kept.looks_without_gain < spec.patience or leg.window < min(spec.window, data.longest_window)
@@ -136,8 +138,9 @@ def refine(
                 best = kept.best(training.members)
                 leg, kept = leg.only(best), kept.only(best)
             if leg.step < spec.steps:
-                # Windows that fit while whole runs do not: only longer ones show what goes wrong.
-                longest = spec.window if kept.least.min() <= far else max(spec.window, 2 * leg.window)
+                # Windows that are met while whole runs are not: only longer ones show what goes wrong.
+                hidden = kept.least.min() > far and kept.last_losses.min() <= _MET
+                longest = max(spec.window, 2 * leg.window) if hidden else spec.window
                 leg = lengthened(leg, data, spec, min(longest, data.longest_window))
             save(leg.states, seconds)
     if leg.step > kept.step:
@@ -185,16 +188,15 @@ class _Kept:
     looks_without_gain: int
 
     @classmethod
-    def before(cls, leg: Leg, found: Sequence[Misfit]) -> "_Kept":
+    def before(cls, leg: Leg, found: Float64[np.ndarray, " member"]) -> "_Kept":
         """Before the first step of the first leg, with fields of these misfits."""
-        means = np.array([m.mean for m in found])
-        infinite = np.full(len(means), np.inf)
+        infinite = np.full(len(found), np.inf)
         losses = np.asarray(leg.states.best_loss, np.float64)
-        return cls(np.arange(len(means)), leg.best, infinite, means, means, losses, step=0, looks_without_gain=0)
+        return cls(np.arange(len(found)), leg.best, infinite, found, found, losses, step=0, looks_without_gain=0)
 
     def best(self, count: int) -> list[int]:
-        """The places of the `count` members of least misfit, in order."""
-        return sorted(int(i) for i in np.argsort(self.least, kind="stable")[:count])
+        """The places of the `count` members of least misfit, then of least loss, in order."""
+        return sorted(int(i) for i in np.lexsort((self.last_losses, self.least))[:count])
 
     def only(self, places: Sequence[int]) -> "_Kept":
         """The same with the members in these places alone."""

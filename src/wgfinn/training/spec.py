@@ -31,7 +31,7 @@ class TrainingSpec(Spec):
     decays: tuple[Annotated[float, Key(ge=0)], ...] | Literal["auto"] = Key(
         default="auto",
         min_length=1,
-        description="method auto: weight decays that starts take in turn; auto: 1 and 0 where samples are few, or 0",
+        description="method auto: weight decays that starts take in turn; auto: 1 to 0.03 where samples are few, or 0",
     )
     seed: int = Key(default=0, ge=0, le=2**31 - 1, description="seed of the first member")
     dtype: Literal["float32", "float64"] = Key(default="float32", description="arithmetic of the training")
