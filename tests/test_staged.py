@@ -1,5 +1,6 @@
 """The default method from end to end, on data so small that it takes seconds."""
 
+import itertools
 import json
 import signal
 
@@ -21,6 +22,7 @@ from wgfinn.fitting import (
     FitSpec,
     fit,
     hold_out,
+    polishing,
     resolve,
     stages,
     steps_reached,
@@ -52,7 +54,7 @@ SETTINGS = {
     "model": {"layers": 2, "width": 4, "rows": 2},
     "optimiser": {"decay_every": 10},
     "training": {"steps": 20, "check_every": 10, "log_every": 10, "members": 2, "starts": 3},
-    "polish": {"steps": 10, "equations": 30},
+    "polish": {"steps": 10, "equations": 30, "rounds": 1},
     "refine": {"steps": 20, "window": 8, "judge_every": 10, "trial": 10},
 }
 
@@ -141,7 +143,7 @@ def test_interrupted_in_any_stage_and_resumed(whole, spec, tmp_path, step, stage
 )
 def test_polish_where_values_are_many_or_noise_is_little(n_runs, noise, steps, polished, tmp_path):
     """Networks of a few weights: runs of 30 samples and three states are little or much for them."""
-    spec = parse(FitSpec, {**SETTINGS, "polish": {"steps": steps, "equations": 30}})
+    spec = parse(FitSpec, {**SETTINGS, "polish": {"steps": steps, "equations": 30, "rounds": 1}})
     model = fit(some_runs(n_runs, noise=noise), spec, folder=tmp_path)
     assert 5 * 90 * 0.9 < 5 * parameter_count(model.field()) < 18 * 90
     records = [json.loads(line) for line in (tmp_path / METRICS_FILE).read_text().splitlines()]
@@ -151,7 +153,7 @@ def test_polish_where_values_are_many_or_noise_is_little(n_runs, noise, steps, p
 def test_polish_lowers_the_weak_residual_and_leaves_no_member_worse():
     """Clean runs, a field of a few steps: Gauss-Newton goes where those steps would need thousands."""
     runs = some_runs(noise=0.0)
-    weak = parse(FitSpec, {**SETTINGS, "method": "weak", "polish": {"steps": 60, "equations": 60}})
+    weak = parse(FitSpec, {**SETTINGS, "method": "weak", "polish": {"steps": 60, "equations": 60, "rounds": 1}})
     members = ensemble(runs, weak)
     started = train_members(members, weak, functions=NO_FUNCTIONS)
     fields = [member(started.fields, i) for i in range(len(members))]
@@ -168,6 +170,23 @@ def test_polish_lowers_the_weak_residual_and_leaves_no_member_worse():
 
     assert max(losses(after)) < 0.1 * min(losses(fields))
     assert all(new.mean <= old.mean for new, old in zip(found, before, strict=True))
+
+
+@pytest.mark.parametrize(("needed", "rounds"), [(1.0, 3), (0.0, 1)])
+def test_polish_goes_on_while_it_pays(needed, rounds, monkeypatch):
+    """A field of a few steps gains in every round; where another must leave nothing to gain, one round it is."""
+    monkeypatch.setattr(polishing, "_PAYS", needed)
+    runs = some_runs(noise=0.0)
+    weak = parse(FitSpec, {**SETTINGS, "method": "weak", "polish": {"steps": 5, "equations": 60, "rounds": 3}})
+    members = ensemble(runs, weak)
+    fields = [member(train_members(members, weak, functions=NO_FUNCTIONS).fields, i) for i in range(len(members))]
+    scaled = rescale(runs, choose_scales(weak, runs))
+    noise, records = np.full(3, 1e-3), []
+    before = misfits(fields, scaled, noise)
+    stage = Polish(weak, runs, members)
+    stage(fields, before, scaled, noise, observe=records.append, should_stop=lambda: False)
+    assert len(records) == rounds
+    assert all(earlier.seconds < later.seconds for earlier, later in itertools.pairwise(records))
 
 
 def test_without_refinement_nothing_is_refined(tmp_path):

@@ -5,6 +5,7 @@ window and large in a long trajectory. Gauss-Newton steps treat all directions o
 with noise they would soon know by heart; many average it.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -42,6 +43,9 @@ _MOST_SLOPES = 30_000_000
 _MANY_VALUES, _LITTLE_NOISE = 5, 0.02
 # How many times the resolution of held-out runs a misfit must be above one to be more than chance.
 _TOLD_APART = 2
+# What a round must leave at most of how far the best misfit lies above one, for another to follow.
+_PAYS = 0.9
+_ROUNDS_APART = 2**20
 
 
 def worth_polishing(
@@ -54,10 +58,18 @@ def worth_polishing(
     """Whether the runs `judged` still tell the best of the fields, whose misfits are `before`, from the truth, and the
     `runs` to learn from have many values for each weight or little noise: its standard deviation for each state,
     against their spread."""
-    missed = min(m.mean for m in before) > 1 + _TOLD_APART * float(resolution(judged))
     values = sum(int(np.isfinite(run.x).sum()) for run in runs.runs)
     many = values >= _MANY_VALUES * parameter_count(fields[0])
-    return missed and (many or relative_noise(runs, noise) <= _LITTLE_NOISE)
+    return _is_told(before, judged) and (many or relative_noise(runs, noise) <= _LITTLE_NOISE)
+
+
+def _is_told(found: Sequence[Misfit], judged: Trajectories) -> bool:
+    return _excess(found) > _TOLD_APART * float(resolution(judged))
+
+
+def _excess(found: Sequence[Misfit]) -> float:
+    """How far the least misfit lies above that of the truth."""
+    return min(m.mean for m in found) - 1
 
 
 @dataclass(frozen=True)
@@ -85,18 +97,41 @@ class Polish:
         should_stop: Callable[[], bool],
     ) -> tuple[list[AbstractField], list[Misfit]]:
         """Each member's field after the stage, or as it came where that predicts the runs `judged` better; their
-        misfits. `judged` and `noise` are in the coordinates of the fields."""
-        states, settings, problem = self._begin(fields)
-        names = [m.name for m in self.members]
-        states = train(states, settings, problem, self._training, names, observe=observe, should_stop=should_stop)
-        learnt = problem.structure.fields(states.weights)
-        after = [confined_like(field, member(learnt, i)) for i, field in enumerate(fields)]
-        found = misfits(after, judged, noise)
-        better = [new.mean < old.mean for new, old in zip(found, before, strict=True)]
-        return (
-            [new if is_better else old for new, old, is_better in zip(after, fields, better, strict=True)],
-            [new if is_better else old for new, old, is_better in zip(found, before, better, strict=True)],
+        misfits. `judged` and `noise` are in the coordinates of the fields.
+
+        Rounds follow one another, each with long steps at first, while they pay and more is to be learnt."""
+        started, found = time.monotonic(), list(before)
+        for turn in range(self.spec.polish.rounds):
+            excess = _excess(found)
+            learnt = self._round(turn, fields, started, observe=observe, should_stop=should_stop)
+            fields, found = _better(fields, found, learnt, misfits(learnt, judged, noise))
+            pays = _excess(found) < _PAYS * excess
+            if should_stop() or not (pays and _is_told(found, judged)):
+                break
+        return list(fields), found
+
+    def _round(
+        self,
+        turn: int,
+        fields: Sequence[AbstractField],
+        started: float,
+        *,
+        observe: Observer | None,
+        should_stop: Callable[[], bool],
+    ) -> list[AbstractField]:
+        states, settings, problem = self._begin(fields, turn)
+        states = train(
+            states,
+            settings,
+            problem,
+            self._training,
+            [m.name for m in self.members],
+            observe=observe,
+            seconds_before=time.monotonic() - started,
+            should_stop=should_stop,
         )
+        learnt = problem.structure.fields(states.weights)
+        return [confined_like(field, member(learnt, i)) for i, field in enumerate(fields)]
 
     @property
     def _training(self) -> TrainingSpec:
@@ -104,12 +139,14 @@ class Polish:
         check_every = min(self.spec.training.check_every, polish.steps)
         return self.spec.training.model_copy(update={"steps": polish.steps, "check_every": check_every})
 
-    def _begin(self, fields: Sequence[AbstractField]) -> tuple[TrainState, MemberSettings, Problem]:
+    def _begin(self, fields: Sequence[AbstractField], turn: int = 0) -> tuple[TrainState, MemberSettings, Problem]:
         dtype = self.spec.training.dtype
         parts = [take_apart(freed(field), dtype) for field in fields]
         structure, optimiser = parts[0][1], GaussNewton()
         schedule = _schedule(self.spec.polish)
-        settings = stack([MemberSettings.create(m.seed, schedule, AttentionSpec(), dtype) for m in self.members])
+        # Test functions are drawn anew in each round.
+        seeds = [m.seed + _ROUNDS_APART * turn for m in self.members]
+        settings = stack([MemberSettings.create(seed, schedule, AttentionSpec(), dtype) for seed in seeds])
         states = initial_states(stack([w for w, _ in parts]), settings, self.runs.n_states, optimiser)
         problem = make_problem(resolve(self.spec, self.runs), self.runs, None, structure, optimiser)
         return states, settings, replace(problem, batch=self._windows(fields[0]))
@@ -118,6 +155,18 @@ class Polish:
         """Test functions a step, each with one residual for every state; no more residuals than weights."""
         n_weights = parameter_count(field)
         return max(1, min(self.spec.polish.equations, n_weights, _MOST_SLOPES // n_weights) // self.runs.n_states)
+
+
+def _better(
+    fields: Sequence[AbstractField],
+    found: Sequence[Misfit],
+    others: Sequence[AbstractField],
+    of_others: Sequence[Misfit],
+) -> tuple[list[AbstractField], list[Misfit]]:
+    """Member by member the field of less misfit, and that misfit."""
+    pairs = zip(zip(fields, found, strict=True), zip(others, of_others, strict=True), strict=True)
+    kept = [other if other[1].mean < here[1].mean else here for here, other in pairs]
+    return [field for field, _ in kept], [misfit for _, misfit in kept]
 
 
 def _schedule(spec: PolishSpec) -> OptimiserSpec:

@@ -40,7 +40,8 @@ class TrainingSpec(Spec):
 class PolishSpec(Spec):
     """Gauss-Newton steps on the weak form, where measurements are many or noise is little."""
 
-    steps: int = Key(default=250, ge=0, description="steps; 0 leaves the stage out")
+    steps: int = Key(default=250, ge=0, description="steps of a round; 0 leaves the stage out")
+    rounds: int = Key(default=6, ge=1, description="rounds at most; another follows where the last one paid")
     equations: int = Key(default=1_200, ge=1, description="residuals a step, about")
     rate: float = Key(default=1.0, gt=0, le=1, description="first length of a step; 1 is all of it")
     decay: float = Key(default=0.8, gt=0, le=1, description="factor at each stair")
