@@ -43,8 +43,9 @@ _MOST_SLOPES = 30_000_000
 _MANY_VALUES, _LITTLE_NOISE = 5, 0.02
 # How many times the resolution of held-out runs a misfit must be above one to be more than chance.
 _TOLD_APART = 2
-# What a round must leave at most of how far the best misfit lies above one, for another to follow.
-_PAYS = 0.9
+# For another round to follow: what the last one must have left at most of how far the best misfit lies above one, and
+# how far that must be still. Less than a tenth of the noise is not worth the time.
+_PAYS, _FAR = 0.9, 0.1
 _ROUNDS_APART = 2**20
 
 
@@ -99,14 +100,14 @@ class Polish:
         """Each member's field after the stage, or as it came where that predicts the runs `judged` better; their
         misfits. `judged` and `noise` are in the coordinates of the fields.
 
-        Rounds follow one another, each with long steps at first, while they pay and more is to be learnt."""
+        Rounds follow one another, each with long steps at first, while they pay and much is left to learn."""
         started, found = time.monotonic(), list(before)
         for turn in range(self.spec.polish.rounds):
             excess = _excess(found)
             learnt = self._round(turn, fields, started, observe=observe, should_stop=should_stop)
             fields, found = _better(fields, found, learnt, misfits(learnt, judged, noise))
             pays = _excess(found) < _PAYS * excess
-            if should_stop() or not (pays and _is_told(found, judged)):
+            if should_stop() or not (pays and _excess(found) > _FAR and _is_told(found, judged)):
                 break
         return list(fields), found
 
