@@ -1,10 +1,20 @@
-"""Shared set-up: double precision, strict rank promotion, seeded keys."""
+"""Shared set-up: double precision, strict rank promotion, seeded keys, compiled programs kept on disk."""
 
+import os
 from pathlib import Path
+
+# Most of the time goes to compiling small programs, the same ones in many tests, in both workers and in the commands
+# that tests start: they share what they compile.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 
 import jax
 import pytest
 
+jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+jax.config.update(
+    "jax_persistent_cache_min_compile_time_secs", float(os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"])
+)
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

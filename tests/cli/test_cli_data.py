@@ -101,7 +101,7 @@ def test_bad_options(here, options, message):
 def test_bad_table_in_the_settings(here):
     (here / "bad.toml").write_text('[data]\ntimes = "t"\n')
     with pytest.raises(
-        InputError, match=r"bad.toml: unknown key 'data.times'; known here are ignore, run, sigma, states"
+        InputError, match=r"bad.toml: unknown key 'data.times'; known here are decimal, ignore, run, separator, sigma"
     ):
         wgfinn("fit", "strange.csv", "--out", "run", "--config", "bad.toml")
 

@@ -279,6 +279,21 @@ def test_evaluate_incomplete_runs(run):
     assert found["relative_l2"] == pytest.approx(expected.overall, rel=1e-9)
 
 
+def test_evaluate_a_table_written_otherwise(run, here):
+    """A separator given leaves the roles of the fit in force."""
+    save(RUNS, "data.csv")
+    text = (here / "data.csv").read_text().replace(",", ";").replace(".", ",")
+    (here / "comma.csv").write_text(text)
+    marks = ("--separator", ";", "--decimal", ",")
+    usual = wgfinn("evaluate", run, "data.csv", "--json")
+    assert json.loads(wgfinn("evaluate", run, "comma.csv", *marks, "--json").stdout) == json.loads(usual.stdout)
+    start = text.splitlines()[0].split(";")[2:]
+    (here / "start.csv").write_text(";".join(start) + "\n" + ";".join(["0,25"] * len(start)) + "\n")
+    result = wgfinn("simulate", run, "--initial", "start.csv", *marks, *UNTIL, "--out", "out.csv")
+    assert result.exit_code == 0
+    np.testing.assert_array_equal(load("out.csv", states=NAMES).runs[0].x[0], [0.25] * len(start))
+
+
 def test_evaluate_for_people(run):
     found = json.loads(wgfinn("evaluate", run, "data.npz", "--json").stdout)
     table = wgfinn("evaluate", run, "data.npz").stdout

@@ -161,7 +161,7 @@ BAD_FILES = [
     # tables
     (text("run;time;q\na;0;1\na;1;2\n"), r"row 1: the columns seem to be separated by semicolons"),
     (text("run\ttime\tq\na\t0\t1\n"), r"row 1: the columns seem to be separated by tabs"),
-    (text("run,time,q\na,0,1\n", "runs.tsv"), r"tsv: row 1: the columns seem to be separated by commas .* has tabs"),
+    (text("run,time,q\na,0,1\n", "runs.tsv"), r"tsv: row 1: the columns seem to be separated by commas .* with tabs"),
     (text("time,q\n0,1\n1,high\n2,3\n"), r"column 'q', row 3: expected a finite number, but received 'high'"),
     (text("time\tq\n0\t1\n1\thigh\n", "runs.tsv"), r"runs\.tsv: column 'q', row 3: expected .* received 'high'"),
     (text('time,q\n0,1\n1,"2,5"\n'), r"column 'q', row 3: .* received '2,5'. Write numbers with a decimal point"),

@@ -26,6 +26,7 @@ def keys(found):
         ("Run|Time [s]|q [m]", {}, ("Run", "Time [s]", ["q [m]"], [])),
         ("ID|TIME|q", {}, ("ID", "TIME", ["q"], [])),
         ("t (s)|U (V)", {}, (None, "t (s)", ["U (V)"], [])),
+        ("Time(s)|T[K]|t[0]", {}, (None, "Time(s)", ["T[K]", "t[0]"], [])),
         ("t|U (left)|U (right)", {"states": ("U (right)",)}, (None, "t", ["U (right)"], [])),
         ("id|run|time|t|q", {}, ("run", "time", ["id", "t", "q"], [])),
         ("t|T", {}, (None, "t", ["T"], [])),  # a temperature
@@ -95,7 +96,7 @@ def test_refused_roles(names, given, message):
 
 
 @pytest.mark.parametrize(
-    "heading", [("q", "m"), ("q", ""), ("E[0]", ""), ("E [1]", ""), ("E [1]", "J"), ("a b", "1/s"), ("U (left)", "")]
+    "heading", [("q", "m"), ("q", ""), ("E[0]", ""), ("E [1]", ""), ("E [1]", "J"), ("T[K]", ""), ("a b", "1/s"), ("U (left)", "")]
 )
 def test_headings(heading):
     found = split_heading(join_heading(*heading))

@@ -250,6 +250,44 @@ def test_csv_in_many_chunks(tmp_path, monkeypatch):
         load(path)
 
 
+@pytest.mark.parametrize(
+    ("separator", "mark", "decimal"),
+    [(";", ";", ","), (";", ";", None), ("tab", "\t", ","), ("\t", "\t", "."), ("space", "   ", ","), (" ", " ", None)],
+)
+def test_csv_written_otherwise(tmp_path, separator, mark, decimal):
+    """Every bit as in the usual form; a row of units and cells that are missing too."""
+    expected = ragged()
+    save(expected, tmp_path / "usual.csv")
+    rows = [line.split(",") for line in (tmp_path / "usual.csv").read_text().splitlines()]
+    rows[0] = [cell.replace(" ", "") for cell in rows[0]]
+    text = "\n".join(mark.join(cell.replace(".", decimal or ".") for cell in row) for row in rows)
+    path = written(tmp_path / "r.csv", text + "\n")
+    found = load(path, separator=separator, decimal=decimal)
+    for run, same in zip(found.runs, expected.runs, strict=True):
+        np.testing.assert_array_equal(run.t, same.t)
+        np.testing.assert_array_equal(run.x, same.x)
+
+
+def test_csv_with_decimal_commas_in_messages(tmp_path):
+    """Where text stands in a column, its numbers still count as such, and the row of the text is named."""
+    path = written(tmp_path / "r.csv", "time;q\ns;m\n0,5;1,5\n1,5;NA\n2,5;high\n")
+    with pytest.raises(InputError, match=r"column 'q', row 5: expected a finite number, but received 'high'"):
+        load(path, separator=";", decimal=",")
+    path = written(tmp_path / "r.csv", "time;q\ns;m\n0,5;1,5\n1,5;NA\n2,5;-2,25\n")
+    (run,) = load(path, separator=";", decimal=",").runs
+    assert (run.t.tolist(), run.x[:, 0].tolist()) == ([0.5, 2.5], [1.5, -2.25])
+    with pytest.raises(InputError, match=r"row 1 holds numbers \(0,5, 1,5\)"):
+        load(written(tmp_path / "n.csv", "0,5;1,5\n1,5;2\n"), separator=";", decimal=",")
+
+
+def test_marks_that_cannot_be(tmp_path):
+    path = written(tmp_path / "r.csv", "time,q\n0,1\n1,2\n")
+    with pytest.raises(InputError, match=r"r\.csv: commas cannot be both the decimal mark"):
+        load(path, decimal=",")
+    with pytest.raises(InputError, match=r"separator = '\|': input should be ',', ';'"):
+        load(path, separator="|")
+
+
 def test_csv_integers_beyond_64_bits(tmp_path):
     path = written(tmp_path / "r.csv", "time,q\n0,123456789012345678901234567890\n1,2\n")
     assert load(path).runs[0].x[:, 0].tolist() == [1.2345678901234568e29, 2.0]
@@ -263,7 +301,10 @@ def test_csv_integers_beyond_64_bits(tmp_path):
         ("time,q\n", "has names of columns but no rows of numbers"),
         ("time,q\n\n\n", "has names of columns but no rows of numbers"),
         ("run,q\n1,2\n", r"has no column 'time' \(or 't'\); the columns are 'run', 'q'"),
-        ("run;time;q\n1;0;2\n", r"row 1: the columns seem to be separated by semicolons .* has commas between them"),
+        (
+            "run;time;q\n1;0;2\n",
+            r"row 1: the columns seem to be separated by semicolons .* read with commas .*--separator ';'",
+        ),
         ("0.0,1.0\n0.1,2.0\n", r"row 1 holds numbers \(0.0, 1.0\), but it must name the columns"),
         ("run,time\n1,0\n1,1\n", r"has no column for a state beside 'run', 'time'"),
         ("time,,q\n0,1,2\n", r"column 2 has no name in the first row"),

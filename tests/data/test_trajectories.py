@@ -198,6 +198,34 @@ def test_step_tolerance(jitter, uniform):
     assert Run(t=t, x=np.zeros((11, 1)), name="a").is_uniform is uniform
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize(("digits", "uniform"), [(2, False), (3, True), (4, True), (6, True)])
+def test_rounded_times(kind, digits, uniform):
+    """A hundred steps of 0.1003...: rounded to a tenth of a step they are no longer even, to a hundredth they are."""
+    t = np.linspace(2, 2 + 100 / 0.997, 1001)
+    run = Run(t=np.round(t, digits).astype(kind), x=np.zeros((1001, 1)), name="a")
+    assert run.is_uniform is uniform
+
+
+def test_times_in_single_precision():
+    t = np.linspace(0, 50, 4001, dtype=np.float32)
+    assert not np.allclose(np.diff(t), 50 / 4000, rtol=1e-5)
+    assert Run(t=t, x=np.zeros((4001, 1)), name="a").step == pytest.approx(50 / 4000, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_small_jitter_is_not_rounding(kind):
+    """A hundredth of a step, in times that are written to the end."""
+    t = np.arange(101.0) + 0.01 * np.random.default_rng(0).uniform(-1, 1, 101)
+    assert not Run(t=t.astype(kind), x=np.zeros((101, 1)), name="a").is_uniform
+
+
+def test_drift_is_not_rounding():
+    """Steps that grow by a digit each stay within it from one to the next, but not together."""
+    t = np.cumsum(np.r_[0, np.repeat([1.0, 1.001], 50)])
+    assert not Run(t=t, x=np.zeros((101, 1)), name="a").is_uniform
+
+
 def test_step_of_a_run_with_a_gap():
     t = np.array([0.0, 1.0, 2.0, 5.0, 6.0])
     run = Run(t=t, x=np.zeros((5, 1)), name="a")

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from wgfinn._errors import InputError
+from wgfinn._spec import parse
 from wgfinn.artefact import Model
 from wgfinn.cli.app import messages
 from wgfinn.data import DataSpec, Recording, Trajectories, read
@@ -32,6 +33,11 @@ _OPTIONS = {
     "states": ("A,B,...", "Columns of the states, in this order; all others if not given."),
     "ignore": ("X,Y,...", "Columns to leave out."),
     "sigma": ("A,B,...", "Columns of noise levels, in the order of the states."),
+    "separator": (
+        "MARK",
+        "What stands between the cells of a CSV: ',' ';' tab or space; as the suffix says if not given.",
+    ),
+    "decimal": ("MARK", "Decimal mark of a CSV, ',' or '.'; a point if not given."),
 }
 _LISTS = ("states", "ignore", "sigma")
 _PARAMETER = "columns"
@@ -39,7 +45,7 @@ _LINE_SECONDS = 10.0
 
 
 def with_column_options(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` with the options --run, --time, --states, --ignore and --sigma in place of its argument `columns`."""
+    """`command` with the options of `_OPTIONS` in place of its argument `columns`."""
     signature = inspect.signature(command)
 
     @functools.wraps(command)
@@ -66,7 +72,9 @@ def with_column_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _spec(given: dict[str, str | None]) -> DataSpec:
-    return DataSpec(**{role: _split(role, text) if role in _LISTS else text for role, text in given.items()})  # pyright: ignore[reportArgumentType]
+    return parse(
+        DataSpec, {role: _split(role, text) if role in _LISTS else text for role, text in given.items()}, "options"
+    )
 
 
 def _split(role: str, text: str | None) -> tuple[str, ...] | None:

@@ -28,16 +28,20 @@ def load(
     states: Iterable[str] | None = None,
     ignore: Iterable[str] | None = None,
     sigma: Iterable[str] | None = None,
+    separator: str | None = None,
+    decimal: str | None = None,
     progress: Progress | None = None,
 ) -> Trajectories:
     """Trajectories from a file, a folder with one file a run, a pandas DataFrame or an xarray Dataset.
 
     The suffix tells the format: .csv, .tsv, .parquet, .npz, .h5, .hdf5, .mat, .nc, .zarr. Columns (arrays, variables)
     get their roles by name: `run` tells the runs apart, `time` holds the times, `states` are the states in order,
-    `ignore` is left out, `sigma` holds noise levels; what is not given is guessed, and `read` says how.
+    `ignore` is left out, `sigma` holds noise levels; what is not given is guessed, and `read` says how. Text may have
+    another `separator` ("," ";" "tab" "space") or `decimal` mark ("," ".") than its suffix says.
     `progress(done, total)` is called while a large source is read.
     """
     given = {"run": run, "time": time, "states": states, "ignore": ignore, "sigma": sigma}
+    given |= {"separator": separator, "decimal": decimal}
     lists = {key: list(value) if _is_list(value) else value for key, value in given.items() if value is not None}
     return read(source, parse(DataSpec, lists, "load"), progress=progress).trajectories()
 
@@ -115,7 +119,7 @@ def load_start_states(
     source = Path(path)
     spec = DataSpec() if columns is None else columns
     if source.suffix.lower() in delimited.DELIMITERS and source.is_file():
-        header = delimited.read_header(source)
+        header = delimited.read_header(source, spec)
         if find_time(header.headings, spec) is None and spec.time is None:
             return _start_table(source, header, names, spec)
     recording = read(source, spec)

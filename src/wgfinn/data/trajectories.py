@@ -7,6 +7,7 @@ paths, splits and scales.
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
@@ -20,6 +21,8 @@ from wgfinn.data.units import with_unit
 
 # Steps that agree to this fraction of the mean step count as equal.
 STEP_TOLERANCE = 1e-6
+# Times written with few digits: how coarse, as a part of the mean step, they may be and count as rounded.
+_COARSEST_ROUNDING = 0.02
 
 
 @final
@@ -85,11 +88,16 @@ class Run:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether every step equals the mean step to a relative 1e-6."""
+        """Whether every step equals the mean step to a relative 1e-6, or the times are equally spaced ones that were
+        rounded: to single precision, or to decimals of at most a fiftieth of a step."""
         mean = self.duration / (self.t.size - 1)
         # Times far from zero carry rounding of their own (0.01 s steps on a Unix clock: 2e-5 of a step).
         rounding = 2 * np.spacing(np.max(np.abs(self.t)))
-        return bool(np.all(np.abs(np.diff(self.t) - mean) <= STEP_TOLERANCE * mean + rounding))
+        if np.all(np.abs(np.diff(self.t) - mean) <= STEP_TOLERANCE * mean + rounding):
+            return True
+        away = np.abs(self.t - np.linspace(self.t[0], self.t[-1], self.t.size)).max()
+        # Half a digit by the rounding of a time, half by that of the first and the last.
+        return bool(away <= _written_to(self.t, _COARSEST_ROUNDING * mean) * (1 + 1e-6))
 
     @property
     def step(self) -> float:
@@ -105,6 +113,19 @@ class Run:
                 "Interpolate the run onto a uniform grid, or cut it at the gap into two runs."
             )
         return mean
+
+
+def _written_to(t: Float64[np.ndarray, " time"], coarsest: float) -> float:
+    """To what the times were rounded: the largest power of ten, not above `coarsest`, of which all are multiples, or
+    else the spacing of the floating-point type, single or double, that holds them."""
+    largest = np.max(np.abs(t))
+    kind = np.float32 if np.array_equal(t.astype(np.float32), t) else np.float64
+    spacing = float(np.spacing(kind(largest)))
+    finest = max(spacing, STEP_TOLERANCE * coarsest)
+    for digits in range(math.ceil(-math.log10(coarsest)), math.ceil(-math.log10(finest))):
+        if np.all(np.abs(np.round(t, digits) - t) <= 2 * spacing):
+            return 10.0**-digits
+    return min(spacing, coarsest)
 
 
 @final

@@ -15,19 +15,21 @@ def read_for(
     """What is at `path`, with the roles of `columns`; where none is given, with those of the fit.
 
     So the data of the fit are recognised as such. Where its roles do not suit, the names of the model's states do:
-    other columns are left aside, whatever they hold.
+    other columns are left aside, whatever they hold. A separator and a decimal mark that are given hold throughout.
     """
-    if columns.model_dump(exclude_none=True):
+    if columns.roles:
         return read(path, columns, progress=progress)
-    of_the_fit = parse(DataSpec, model.manifest.settings.get("data", {}))
+    written = {k: v for k in ("separator", "decimal") if (v := getattr(columns, k)) is not None}
+    of_the_fit = parse(DataSpec, {**model.manifest.settings.get("data", {}), **written})
+    by_name = DataSpec(states=model.names, **written)
     try:
         found = read(path, of_the_fit, progress=progress)
     except InputError:
-        return read(path, DataSpec(states=model.names), progress=progress)
+        return read(path, by_name, progress=progress)
     if set(model.names) <= set(found.names):
         return found
     try:
-        return read(path, DataSpec(states=model.names), progress=progress)
+        return read(path, by_name, progress=progress)
     except InputError:
         return found
 

@@ -3,8 +3,8 @@
 The one place for the rules, which hold for tables (CSV, TSV, Parquet, DataFrame) and for named arrays and variables
 (npz, HDF5, MATLAB, netCDF, zarr, Dataset) alike:
 
-- A unit follows a name in brackets after a space: `q [m]` and `q (m)` are the state q in metres, `E[0]` is a name, and
-  so are `U (left)` and `U (right)`, which would be the same without their brackets.
+- A unit follows a name in brackets after a space: `q [m]` and `q (m)` are the state q in metres, `E[0]` is a name (but
+  `t[s]` a time in seconds), and so are `U (left)` and `U (right)`, which would be the same without their brackets.
 - What the caller names is taken, by name or by the whole heading.
 - The run is otherwise the first of `RUN_NAMES` that is there, the time the first of `TIME_NAMES`; the first letter
   of a longer name may be a capital (`Time`), but `T` is left to be a temperature.
@@ -17,7 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field as Key
@@ -37,17 +37,34 @@ SIGMA_SUFFIX = "_sigma"
 # Text that stands for a value that was not measured, besides an empty cell.
 MISSING = ("nan", "NaN", "NAN", "NA", "N/A", "n/a", "null", "NULL", "None")
 
-_HEADING = re.compile(r"(?P<name>.*\S)\s+(?:\[(?P<unit>[^\[\]]*)\]|\((?P<round>[^()]*)\))")
+_UNIT = r"(?:\[(?P<unit>[^\[\]]*)\]|\((?P<round>[^()]*)\))"
+_HEADING = re.compile(rf"(?P<name>.*\S)\s+{_UNIT}")
+# As in `t[s]`, but not `t[0]`.
+_TIME_HEADING = re.compile(rf"(?P<name>{'|'.join(TIME_NAMES)})(?=.[^\W\d_]){_UNIT}", re.IGNORECASE)
 
 
 class DataSpec(Spec):
-    """The roles of columns (of arrays, of variables) in a data file; what is not given is guessed from names."""
+    """The roles of columns (of arrays, of variables) in a data file; what is not given is guessed from names. And how
+    text is written, where it is not as the suffix says."""
 
     run: str | None = Key(default=None, description="column that tells the runs apart")
     time: str | None = Key(default=None, description="column of the time")
     states: tuple[str, ...] | None = Key(default=None, description="columns of the states, in this order")
     ignore: tuple[str, ...] | None = Key(default=None, description="columns to leave out")
     sigma: tuple[str, ...] | None = Key(default=None, description="columns of noise levels, in the order of the states")
+    separator: Literal[",", ";", "tab", "space", "\t", " "] | None = Key(
+        default=None, description="what stands between the cells of a CSV, if not a comma, of a TSV, if not a tab"
+    )
+    decimal: Literal[".", ","] | None = Key(default=None, description="decimal mark in CSV and TSV, if not a point")
+
+    @property
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """The columns given for each role, where any are."""
+        single = {"run": self.run, "time": self.time}
+        several = {"states": self.states, "ignore": self.ignore, "sigma": self.sigma}
+        return {k: (v,) for k, v in single.items() if v is not None} | {
+            k: v for k, v in several.items() if v is not None
+        }
 
 
 @dataclass(frozen=True)
@@ -61,7 +78,7 @@ class Heading:
 
 def split_heading(text: str) -> Heading:
     """`q [m]` or `q (m)` as name and unit."""
-    found = _HEADING.fullmatch(text)
+    found = _HEADING.fullmatch(text) or _TIME_HEADING.fullmatch(text)
     return (
         Heading(text, found["name"], (found["unit"] or found["round"] or "").strip()) if found else Heading(text, text)
     )
@@ -70,7 +87,7 @@ def split_heading(text: str) -> Heading:
 def join_heading(name: str, unit: str) -> str:
     """The inverse of `split_heading`."""
     # A bare name that reads as name and unit gets an empty unit, so that it comes back as it was.
-    return f"{name} [{unit}]" if unit or _HEADING.fullmatch(name) else name
+    return f"{name} [{unit}]" if unit or split_heading(name).name != name else name
 
 
 @dataclass(frozen=True)
@@ -176,14 +193,8 @@ def _known(headings: Sequence[Heading], name: str) -> Heading:
     return found
 
 
-def _given(spec: DataSpec) -> dict[str, tuple[str, ...]]:
-    single = {"run": spec.run, "time": spec.time}
-    several = {"states": spec.states, "ignore": spec.ignore, "sigma": spec.sigma}
-    return {k: (v,) for k, v in single.items() if v is not None} | {k: v for k, v in several.items() if v is not None}
-
-
 def _refuse_unknown(source: str, headings: Sequence[Heading], spec: DataSpec, what: str) -> None:
-    for role, names in _given(spec).items():
+    for role, names in spec.roles.items():
         for name in names:
             if _named(headings, name) is None:
                 raise InputError(f"{source}: has no {what} {name!r} (given as {role}){_known_names(name, headings)}.")
@@ -197,7 +208,7 @@ def _known_names(name: str, headings: Sequence[Heading]) -> str:
 
 def _refuse_two_roles(source: str, headings: Sequence[Heading], spec: DataSpec, what: str) -> None:
     roles: dict[Heading, str] = {}
-    for role, names in _given(spec).items():
+    for role, names in spec.roles.items():
         for name in names:
             heading = _known(headings, name)
             if heading in roles:
