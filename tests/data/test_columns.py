@@ -96,7 +96,11 @@ def test_refused_roles(names, given, message):
 
 
 @pytest.mark.parametrize(
-    "heading", [("q", "m"), ("q", ""), ("E[0]", ""), ("E [1]", ""), ("E [1]", "J"), ("T[K]", ""), ("a b", "1/s"), ("U (left)", "")]
+    "heading",
+    [
+        *[("q", "m"), ("q", ""), ("E[0]", ""), ("E [1]", ""), ("E [1]", "J"), ("T[K]", ""), ("a b", "1/s")],
+        ("U (left)", ""),
+    ],
 )
 def test_headings(heading):
     found = split_heading(join_heading(*heading))
