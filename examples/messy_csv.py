@@ -37,6 +37,7 @@ QUICK = {
     "model": KNOWN["model"] | {"width": 16},
     "optimiser": {"decay_every": 120},
     "training": {"starts": 2, "steps": 1000},
+    "polish": {"steps": 0},
     "refine": {"steps": 250},
 }
 """Settings of a short training; everything else keeps its default."""
@@ -126,7 +127,8 @@ def main() -> None:
 
     chosen = QUICK if options.quick else {}
     if options.steps is not None:
-        chosen = chosen | {stage: chosen.get(stage, {}) | {"steps": options.steps} for stage in ("training", "refine")}
+        stages = ("training", "polish", "refine")
+        chosen = chosen | {stage: chosen.get(stage, {}) | {"steps": options.steps} for stage in stages}
     settings.write_text(tomli_w.dumps({"data": {"ignore": ["remark"]}, **KNOWN, **chosen}))
 
     wgfinn("inspect", data, "--ignore", "remark", "--figure", out / "arm.png")

@@ -84,7 +84,7 @@ def test_notebook(tmp_path, monkeypatch, capsys):
     """All cells in order, as they stand but for the length of the training."""
     monkeypatch.chdir(tmp_path)
     code, replaced = re.subn(r'"steps": \d+', '"steps": 2', "\n".join(CELLS))
-    assert replaced == 2
+    assert replaced == 3
     monkeypatch.setattr(plt, "show", lambda: None)
     names: dict = {}
     exec(compile(code, "notebook.ipynb", "exec"), names)
