@@ -179,6 +179,9 @@ def test_uneven_steps():
     assert "1 run ('0') with unequal steps" in kinds(runs)["uneven_steps"]
     # The difference of two uniform variables of width 0.6 of a step: sqrt(2 / 12) 0.6.
     assert inspect(runs).steps.jitter == pytest.approx(0.6 / np.sqrt(6), rel=0.1)
+    other = T + 0.03 * np.random.default_rng(1).uniform(-1, 1, T.size)
+    both = kinds(Trajectories.from_arrays([np.sin(t)[:, None], np.sin(other)[:, None]], [t, other]))
+    assert "different_steps" not in both
 
 
 def test_different_steps():

@@ -18,7 +18,7 @@ _ENOUGH_SAMPLES = 10
 # A run shorter than this makes all test functions narrower than sensible ones.
 _SHORT_RUN = 12
 _DIFFERENT_DURATIONS = 5.0
-_SAME_STEP = 0.01
+_SAME_STEP = 0.1
 _ALMOST_ONE = 0.9999
 _FAR_APART = 1e4
 _OUTLIER = 8.0
