@@ -13,8 +13,8 @@ from small_fits import GENERIC, TRAINING, some_runs
 from wgfinn import WGFINN, InputError, systems
 from wgfinn._spec import parse
 from wgfinn.cli import app
-from wgfinn.data import save
-from wgfinn.fitting import FitSpec, ensemble, known_physics
+from wgfinn.data import Trajectories, save
+from wgfinn.fitting import FitSpec, ensemble, known_physics, resolve
 
 RUNS = some_runs()
 T, X = RUNS.stacked()
@@ -115,6 +115,71 @@ def test_members_share_the_coordinates_of_what_is_known():
     physical = spec.model_copy(update={"coordinates": "physical"})
     assert not known_physics(ours + others, physical).knows_nothing
     assert known_physics(ours + others, parse(FitSpec, {"model": GENERIC})).knows_nothing
+
+
+def circles(n_runs=6, noise=0.02):
+    """A swing without friction, of which position and momentum are known."""
+    rng = np.random.default_rng(0)
+    t = np.linspace(0, 8, 60)
+    x = [size * np.stack([np.cos(t), -np.sin(t)], axis=1) for size in np.linspace(0.5, 1.5, n_runs)]
+    return Trajectories.from_arrays(np.stack(x) + noise * rng.standard_normal((n_runs, 60, 2)), t, names=("q", "p"))
+
+
+@pytest.mark.parametrize(
+    ("model", "chosen"),
+    [
+        ({}, "none"),
+        ({"poisson": {"canonical": [["q", "p"]]}}, "none"),
+        ({"entropy": "neural"}, "neural"),
+        ({"entropy": "affine"}, "affine"),
+        ({"friction": {"matrix": [[1, -1], [-1, 1]]}}, "neural"),
+        ({"field": "plain"}, "neural"),
+    ],
+)
+def test_two_states_that_go_round_have_no_entropy(model, chosen):
+    assert resolve(parse(FitSpec, {"model": model}), circles()).model.entropy == chosen
+    assert resolve(parse(FitSpec, {"model": {k: v for k, v in model.items() if k == "field"}}), RUNS).model.entropy == (
+        "neural"
+    )
+
+
+def test_what_swings_is_learnt_without_an_entropy(tmp_path):
+    """With one, two states could only relax: L∇S = 0 leaves L = 0."""
+    runs = circles()
+    settings = {
+        "model": {"layers": 2, "width": 8},
+        "training": {"starts": 2, "members": 2, "steps": 400},
+        "optimiser": {"decay_every": 50},
+        "polish": {"steps": 0},
+        "refine": {"steps": 60, "judge_every": 30},
+    }
+    model = WGFINN(settings=settings).fit(runs, folder=tmp_path / "run")
+    assert model.model.manifest.model.entropy == "none"
+    assert model.verdict.level in ("good", "fair")
+    assert any("learnt without an entropy: energy is conserved" in line for line in model.verdict.lines)
+    t = np.linspace(0, 8, 60)
+    predicted = WGFINN.load(tmp_path / "run" / "model.wgfinn").simulate([1.0, 0.0], t)
+    assert np.abs(predicted - np.stack([np.cos(t), -np.sin(t)], axis=1)).max() < 0.2
+    assert not model.entropy(predicted).any()
+    assert not model.friction(predicted).any()
+    poor = WGFINN(settings={**settings, "model": {**settings["model"], "entropy": "neural"}}).fit(runs)
+    assert poor.verdict.level == "poor"
+
+
+def test_a_model_without_an_entropy_is_reported_and_evaluated(tmp_path):
+    save(circles(), tmp_path / "circles.csv")
+    run = str(tmp_path / "run")
+    config = tmp_path / "short.toml"
+    config.write_text('method = "weak"\n[model]\nlayers = 2\nwidth = 4\n[training]\nsteps = 20\nmembers = 2\n')
+    for command in (
+        ["fit", str(tmp_path / "circles.csv"), "--config", str(config), "--out", run],
+        ["evaluate", run, str(tmp_path / "circles.csv")],
+        ["report", run],
+    ):
+        result = CliRunner().invoke(app, command, catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "NaN" not in page.split("<script")[0]
 
 
 # A single run covers little of where the others start.

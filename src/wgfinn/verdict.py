@@ -17,6 +17,10 @@ _GOOD, _FAIR = 1.15, 2.0
 _PART = 0.2
 _STRAY = 2.0
 _WEAK_STATE = 1.3
+_REMEDY = (
+    "give the state that takes up the heat as well (a temperature, an entropy, an internal energy), or learn without "
+    "thermodynamics by model.field = 'plain'"
+)
 
 
 def judge(
@@ -28,11 +32,12 @@ def judge(
     chi_square: Float64[np.ndarray, " state"] | None = None,
     coverage: float | None = None,
     ended_at: int | None = None,
+    conserves: bool = False,
 ) -> Verdict:
     """The verdict on a field whose predictions of `runs` have this misfit; all in the same coordinates.
 
     `chi_square` of the weak residuals by state, `coverage` of the members' bands, where they are known;
-    `ended_at`: the step at which the training ended before its time."""
+    `ended_at`: the step at which the training ended before its time; `conserves`: the field has no entropy."""
     spread = signal_level(runs, noise)
     typical = misfit.typical
     level: Level = "good" if typical <= _GOOD else "fair" if typical <= max(_FAIR, _PART * spread) else "poor"
@@ -79,6 +84,11 @@ def judge(
         )
     if ended_at is not None:
         lines.append(f"the training ended at step {ended_at} by itself: these runs were not predicted any better.")
+    if conserves:
+        lines.append(
+            "learnt without an entropy: energy is conserved and nothing rubs"
+            + ("." if level == "good" else f"; if the motion dies down, {_REMEDY}.")
+        )
     if level == "fair":
         lines.append("try more runs, what is known of the physics ([model]), or more starts (training.starts).")
     if level == "poor":

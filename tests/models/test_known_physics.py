@@ -45,6 +45,9 @@ CASES = {
     "matrix": {"poisson": MIXED_POISSON},
     "friction matrix": {"friction": CHAIN_FRICTION},
     "both matrices": {"poisson": MIXED_POISSON, "friction": CHAIN_FRICTION},
+    "no entropy": {"entropy": "none"},
+    "no entropy, two constants": {"entropy": "none", "poisson": CANONICAL},
+    "no entropy, energy": {"entropy": "none", "energy": SYSTEM.energy},
     "energy": {"energy": SYSTEM.energy},
     "potentials": {"energy": SYSTEM.energy, "entropy": SYSTEM.entropy},
     "reversible": {"energy": SYSTEM.energy, "entropy": HEAT, "poisson": SYSTEM.poisson},
@@ -87,7 +90,7 @@ def test_structure_is_exact(case):
         np.testing.assert_allclose(velocity, poisson @ of_energy + friction @ of_entropy, rtol=0, atol=1e-13 * size)
 
 
-@pytest.mark.parametrize("case", ["canonical", "both matrices", "reversible", "irreversible"])
+@pytest.mark.parametrize("case", ["canonical", "both matrices", "no entropy", "reversible", "irreversible"])
 def test_a_batch_is_its_states_one_by_one(case):
     field, _ = learnt_field(CASES[case])
     batch = jnp.asarray(STATES[:6].T.reshape(3, 2, 3))
@@ -184,9 +187,9 @@ def test_names_are_those_of_the_states():
 @pytest.mark.parametrize(
     ("piece", "form", "allowed"),
     [
-        ("entropy", "netural", r"give 'neural', 'affine' or \{sum = \['S1', 'S2'\]\} with names of states"),
-        ("entropy", {"sums": ["S"]}, "give 'neural', 'affine' or"),
-        ("entropy", {"sum": []}, "give 'neural', 'affine' or"),
+        ("entropy", "netural", r"give 'neural', 'affine', 'none' or \{sum = \['S1', 'S2'\]\} with names of states"),
+        ("entropy", {"sums": ["S"]}, "give 'neural', 'affine', 'none' or"),
+        ("entropy", {"sum": []}, "give 'neural', 'affine', 'none' or"),
         ("energy", {"sum": [1]}, "give 'neural', 'affine' or"),
         ("energy", np.eye(3), "give 'neural', 'affine' or"),
         ("poisson", "affine", r"give 'neural', \{canonical = \[\['q', 'p'\]\]\}"),
@@ -254,6 +257,25 @@ def test_degeneracy_that_could_not_hold():
         resolve(friction=np.eye(3))
     with pytest.raises(InputError, match="all known: nothing is left to learn"):
         resolve(energy=SYSTEM.energy, entropy=HEAT, poisson=CANONICAL, friction=SYSTEM.friction)
+
+
+def test_no_entropy():
+    """Nothing but L∇E with any skew L: of two states, which no other L∇S = 0 leaves one, or a canonical pair."""
+    for known in ({"entropy": "none"}, {"entropy": "none", "poisson": CANONICAL}):
+        forms, functions = read_known(**known)
+        spec = parse(ModelSpec, {**SIZE, **forms})
+        physics = know(spec, ("q", "p"), Scales.identity(2), functions)
+        field = build(spec, 2, key=jax.random.key(0), physics=physics)
+        x = jnp.array([0.3, -0.4])
+        assert np.abs(field.poisson(x)[0, 1]) > 1e-3
+        np.testing.assert_allclose(field(x), field.poisson(x) @ field.energy_gradient(x), rtol=1e-6)
+        assert abs(field(x) @ field.energy_gradient(x)) <= 1e-6 * np.abs(field(x)).max()
+        assert not field.friction(x).any()
+        assert field.entropy(x) == 0
+    with pytest.raises(InputError, match="means that nothing rubs: leave the friction out"):
+        resolve(entropy="none", friction=CHAIN_FRICTION)
+    with pytest.raises(InputError, match="cannot move in one state, 'q'"):
+        know(ModelSpec(entropy="none"), ("q",), Scales.identity(1))
 
 
 def test_degeneracy_is_measured():

@@ -21,11 +21,13 @@ from wgfinn.models import (
     AffinePotential,
     Box,
     ConfinedBracket,
+    FreePoissonBracket,
     FrictionBracket,
     GenericField,
     KnownMatrix,
     KnownSum,
     NeuralPotential,
+    NoPotential,
     PlainField,
     PoissonBracket,
     ProjectedPotential,
@@ -54,10 +56,16 @@ def _parts(field: AbstractField, n_states: int) -> dict[str, Any]:
     return {
         **_box(field, n_states),
         **_named("energy", potential_layers(field.energy_potential)),
-        **_named("entropy", potential_layers(field.entropy_potential)),
+        **_named("entropy", _entropy_layers(field.entropy_potential, n_states)),
         **bracket_arrays(field.reversible, "poisson"),
         **bracket_arrays(field.irreversible, "friction"),
     }
+
+
+def _entropy_layers(potential: AbstractPotential, n_states: int) -> Layers:
+    if isinstance(potential, NoPotential):
+        return [(np.zeros((1, n_states)), np.zeros(1))]
+    return potential_layers(potential)
 
 
 def _box(field: GenericField, n_states: int) -> dict[str, Any]:
@@ -129,13 +137,18 @@ def _(bracket: PoissonBracket | FrictionBracket, name: str) -> Arrays:
 
 
 @bracket_arrays.register
+def _(bracket: FreePoissonBracket, name: str) -> Arrays:
+    return _named(name, _mlp_layers(bracket.core))
+
+
+@bracket_arrays.register
 def _(bracket: ScaledBracket, name: str) -> Arrays:
     arrays = bracket_arrays(bracket.inner, name)
     # The core enters L once and M twice.
-    factor = bracket.of_vector if isinstance(bracket.inner, PoissonBracket) else np.sqrt(bracket.of_vector)
+    factor = np.sqrt(bracket.of_vector) if isinstance(bracket.inner, FrictionBracket) else bracket.of_vector
     last = sum(key.startswith(f"{name}.W") for key in arrays) - 1
-    scaled = {key: factor * arrays[key] for key in (f"{name}.W{last}", f"{name}.b{last}")}
-    return {**arrays, **scaled, f"{name}.A": bracket.of_annihilated * arrays[f"{name}.A"]}
+    factors = {f"{name}.W{last}": factor, f"{name}.b{last}": factor, f"{name}.A": bracket.of_annihilated}
+    return {key: factors.get(key, 1) * array for key, array in arrays.items()}
 
 
 @bracket_arrays.register

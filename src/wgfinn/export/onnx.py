@@ -159,26 +159,31 @@ def _slope(graph: _Graph, activation: str) -> str:
 
 
 def _bracket(graph: _Graph, arrays: Arrays, name: str, z: str, fading: str, *, annihilated: str, vector: str) -> str:
-    r"""$Q^\top (B - B^\top) Q v$ or $Q^\top C C^\top Q v$ with rows $Q_i = A_i g$, faded; or a constant matrix times
-    v."""
+    r"""$Q^\top (B - B^\top) Q v$ or $Q^\top C C^\top Q v$ with rows $Q_i = A_i g$, faded; $(B - B^\top) v$ without
+    them; or a constant matrix times v."""
     if f"{name}.matrix" in arrays:
         return graph.add("Gemm", vector, graph.array(f"{name}.matrix"), transB=1)
-    n_rows, n_states, _ = arrays[f"{name}.A"].shape
-    generators = graph.constant(f"{name}.generators", arrays[f"{name}.A"].reshape(n_rows * n_states, n_states))
-    rows = _reshaped(
-        graph, graph.add("Gemm", annihilated, generators, transB=1), f"{name}.rows", (-1, n_rows, n_states)
-    )
+    rows = _rows(graph, arrays, name, annihilated) if f"{name}.A" in arrays else None
+    n_rows = len(arrays[f"{name}.A"]) if rows else len(arrays["shift"])
     core = _perceptron(graph, arrays, name, z)[-1]
     core = _reshaped(graph, core, f"{name}.core", (-1, n_rows, n_rows))
     transposed = graph.add("Transpose", core, perm=[0, 2, 1])
     axis = graph.constant("column", [2], np.int64)
-    along = graph.add("MatMul", rows, graph.add("Unsqueeze", vector, axis))
+    column = graph.add("Unsqueeze", vector, axis)
+    along = graph.add("MatMul", rows, column) if rows else column
     if name == "poisson":
         weights = graph.add("MatMul", graph.add("Sub", core, transposed), along)
     else:
         weights = graph.add("MatMul", core, graph.add("MatMul", transposed, along))
-    product = graph.add("MatMul", graph.add("Transpose", rows, perm=[0, 2, 1]), weights)
+    product = graph.add("MatMul", graph.add("Transpose", rows, perm=[0, 2, 1]), weights) if rows else weights
     return graph.add("Mul", graph.add("Squeeze", product, axis), fading)
+
+
+def _rows(graph: _Graph, arrays: Arrays, name: str, annihilated: str) -> str:
+    n_rows, n_states, _ = arrays[f"{name}.A"].shape
+    generators = graph.constant(f"{name}.generators", arrays[f"{name}.A"].reshape(n_rows * n_states, n_states))
+    flat = graph.add("Gemm", annihilated, generators, transB=1)
+    return _reshaped(graph, flat, f"{name}.rows", (-1, n_rows, n_states))
 
 
 def _reshaped(graph: _Graph, value: str, name: str, shape: tuple[int, ...]) -> str:

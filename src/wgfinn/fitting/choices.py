@@ -1,14 +1,16 @@
-"""What a fit chooses from the data: test functions, batches, coordinates, noise levels, runs to hold out."""
+"""What a fit chooses from the data: entropy or none, test functions, batches, coordinates, noise levels, runs to hold
+out."""
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float64
 
 from wgfinn import weak
-from wgfinn.data import Scales, Trajectories, estimate_noise, fair_length, state_std
+from wgfinn.data import Scales, Trajectories, estimate_noise, fair_length, goes_round, state_std
 from wgfinn.fitting.spec import FitSpec
 from wgfinn.losses import width_over_gaps
+from wgfinn.models import ModelSpec
 from wgfinn.weak import TestFunctionSpec
 
 _STATES_PER_STEP = 3200
@@ -27,7 +29,15 @@ def resolve(spec: FitSpec, trajectories: Trajectories) -> FitSpec:
     if spec.training.batch == "auto":
         batch = choose_batch(spec.method, trajectories, test_functions)
         chosen["training"] = spec.training.model_copy(update={"batch": batch})
+    if spec.model.entropy == "auto":
+        chosen["model"] = spec.model.model_copy(update={"entropy": choose_entropy(spec.model, trajectories)})
     return spec.model_copy(update=chosen)
+
+
+def choose_entropy(model: ModelSpec, trajectories: Trajectories) -> Literal["neural", "none"]:
+    """In two states L∇S = 0 leaves nothing of L beside an entropy, and without L nothing goes round."""
+    conserves = model.field == "generic" and model.friction == "neural"
+    return "none" if conserves and goes_round(trajectories, estimate_noise(trajectories)) else "neural"
 
 
 def choose_test_functions(trajectories: Trajectories) -> TestFunctionSpec:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from wgfinn.data import Run, Trajectories, amount, duration_unit
+from wgfinn.data import Run, Trajectories, amount, duration_unit, goes_round
 from wgfinn.inspection.gaps import gap_indices
 
 Level = Literal["warning", "note"]
@@ -68,6 +68,7 @@ def find(facts: Facts) -> tuple[Finding, ...]:
     """All findings, warnings first."""
     checks = (
         _single_state,
+        _two_states,
         _short_runs,
         _gaps,
         _steps,
@@ -95,6 +96,17 @@ def _single_state(facts: Facts) -> Iterator[Finding]:
             "warning",
             f"{facts.names[0]!r} is the only state: with conserved energy it could not move, so that a fit needs the "
             "state it exchanges energy with, or model.field = 'plain'.",
+        )
+
+
+def _two_states(facts: Facts) -> Iterator[Finding]:
+    if goes_round(facts.trajectories, facts.noise):
+        yield Finding(
+            "two_states",
+            "note",
+            "two states that go round: beside an entropy, L∇S = 0 would leave nothing reversible, so that a fit learns "
+            "none (model.entropy = 'none') and conserves the energy. If the motion dies down, it needs the state that "
+            "takes up the heat as well, or model.field = 'plain'.",
         )
 
 

@@ -3,7 +3,7 @@
 A field maps one state to its velocity; it holds weights and nothing else (no data, no time step).
 """
 
-from wgfinn.models.brackets import AbstractBracket, FrictionBracket, PoissonBracket, annihilator
+from wgfinn.models.brackets import AbstractBracket, FreePoissonBracket, FrictionBracket, PoissonBracket, annihilator
 from wgfinn.models.confined import Box, ConfinedBracket, confined_like, freed
 from wgfinn.models.fields import (
     AbstractField,
@@ -19,6 +19,7 @@ from wgfinn.models.known import (
     KnownOperator,
     KnownPotential,
     KnownSum,
+    NoPotential,
     Physics,
     ProjectedPotential,
     ScaledBracket,
@@ -41,6 +42,7 @@ __all__ = [
     "AffinePotential",
     "Box",
     "ConfinedBracket",
+    "FreePoissonBracket",
     "FrictionBracket",
     "GenericField",
     "KnownFunctions",
@@ -50,6 +52,7 @@ __all__ = [
     "KnownSum",
     "ModelSpec",
     "NeuralPotential",
+    "NoPotential",
     "Physics",
     "PlainField",
     "PoissonBracket",

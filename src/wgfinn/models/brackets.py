@@ -7,6 +7,7 @@ for inspection.
 
 import functools
 import itertools
+import math
 import operator
 from abc import abstractmethod
 from typing import Any
@@ -164,10 +165,7 @@ class PoissonBracket(AbstractBracket):
         return (matrix - matrix.T) / 2
 
     def _skew(self, x: States) -> Float[Array, "row row *batch"]:
-        """B - Bᵀ: linear in B, so the last layer gives it directly."""
-        n_rows = self.generators.shape[0]
-        transposed = np.arange(n_rows * n_rows).reshape(n_rows, n_rows).T.ravel()
-        return self.core.recombined(lambda part: part - part[transposed])(x).reshape(n_rows, n_rows, *x.shape[1:])
+        return _skew_output(self.core, x)
 
     def _upper(self, x: States) -> Float[Array, "pair *batch"]:
         """Its entries above the diagonal, row by row."""
@@ -175,6 +173,31 @@ class PoissonBracket(AbstractBracket):
         above, right = np.triu_indices(n_rows, 1)
         upper, lower = above * n_rows + right, right * n_rows + above
         return self.core.recombined(lambda part: part[upper] - part[lower])(x)
+
+
+class FreePoissonBracket(AbstractBracket):
+    r"""$L(x) = B - B^\top$, any skew matrix: where there is no entropy, nothing has to be annihilated."""
+
+    core: MLP
+
+    def __init__(self, n_states: int, **size: Any):
+        _, self.core = _parts(n_states, **{**size, "rows": n_states})
+
+    def apply(self, x: States, annihilated: Gradient, vector: Gradient) -> States:
+        return times(self._skew(x), vector)
+
+    def matrix(self, x: State, annihilated: State) -> Matrix:
+        return self._skew(x)
+
+    def _skew(self, x: States) -> Float[Array, "state state *batch"]:
+        return _skew_output(self.core, x)
+
+
+def _skew_output(core: MLP, x: States) -> Float[Array, "row row *batch"]:
+    """B - Bᵀ of a network that gives B: linear in B, so the last layer gives it directly."""
+    n_rows = math.isqrt(len(core.biases[-1]))
+    transposed = np.arange(n_rows * n_rows).reshape(n_rows, n_rows).T.ravel()
+    return core.recombined(lambda part: part - part[transposed])(x).reshape(n_rows, n_rows, *x.shape[1:])
 
 
 def _skew_times(upper: Float[Array, "pair *batch"], vector: Float[Array, "row ..."]) -> Float[Array, "row *batch"]:

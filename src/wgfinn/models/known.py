@@ -79,6 +79,16 @@ class KnownSum(AbstractPotential):
         return jnp.asarray(self.slope, x.dtype)
 
 
+class NoPotential(AbstractPotential):
+    """Zero everywhere: the entropy of what conserves its energy and has no other potential."""
+
+    def __call__(self, x: States) -> Values:
+        return jnp.zeros(x.shape[1:], x.dtype)
+
+    def gradient(self, x: States) -> State:
+        return jnp.zeros(x.shape[0], x.dtype)
+
+
 class KnownOperator(AbstractBracket):
     """A given matrix as a function of one physical state. What it annihilates is for its giver to see to."""
 
@@ -182,6 +192,11 @@ class Physics(NamedTuple):
     """Usual length of the energy's gradient."""
     entropy_size: float = 1.0
     """Usual length of the entropy's gradient."""
+
+    @property
+    def conserves(self) -> bool:
+        """Whether there is no entropy: nothing but L∇E."""
+        return isinstance(self.entropy, NoPotential)
 
     @property
     def knows_nothing(self) -> bool:

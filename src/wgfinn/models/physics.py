@@ -27,6 +27,7 @@ from wgfinn.models.known import (
     KnownOperator,
     KnownPotential,
     KnownSum,
+    NoPotential,
     Physics,
     Rows,
     as_rows,
@@ -83,6 +84,9 @@ def know(spec: ModelSpec, names: Sequence[str], scales: Scales, functions: Known
     entropy = _potential("entropy", spec.entropy, functions.entropy, names, frame)
     poisson = _operator("poisson", spec.poisson, functions.poisson, names, frame)
     friction = _operator("friction", spec.friction, functions.friction, names, frame)
+    if spec.entropy == "none":
+        _require_mechanics(friction, names)
+        entropy, friction = NoPotential(), KnownMatrix(as_rows(np.zeros((len(names), len(names)))))
     if all(piece is not None for piece in (energy, entropy, poisson, friction)):
         raise InputError("energy, entropy, Poisson operator and friction are all known: nothing is left to learn.")
     return Physics(
@@ -90,12 +94,19 @@ def know(spec: ModelSpec, names: Sequence[str], scales: Scales, functions: Known
         entropy=entropy,
         poisson=poisson,
         friction=friction,
-        energy_kernel=None if energy is not None else _kernel("friction", "energy", friction),
+        energy_kernel=None if energy is not None or spec.entropy == "none" else _kernel("friction", "energy", friction),
         entropy_kernel=None if entropy is not None else _kernel("poisson", "entropy", poisson),
         # Beside a known operator, a learnt potential has the size that makes their product of order one.
         energy_size=_gradient_size(energy, frame) if energy is not None else 1 / _operator_size(poisson, frame),
         entropy_size=_gradient_size(entropy, frame) if entropy is not None else 1 / _operator_size(friction, frame),
     )
+
+
+def _require_mechanics(friction: AbstractBracket | None, names: Sequence[str]) -> None:
+    if friction is not None:
+        raise InputError("entropy = 'none' means that nothing rubs: leave the friction out, or learn an entropy.")
+    if len(names) == 1:
+        raise InputError(f"entropy = 'none': what conserves an energy cannot move in one state, {names[0]!r}.")
 
 
 def _require_function(piece: str, form: Any, function: Callable | None) -> None:

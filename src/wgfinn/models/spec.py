@@ -9,7 +9,7 @@ from pydantic import Field as Key
 
 from wgfinn._spec import Spec
 from wgfinn._types import PRNGKeyArray
-from wgfinn.models.brackets import AbstractBracket, FrictionBracket, PoissonBracket
+from wgfinn.models.brackets import AbstractBracket, FreePoissonBracket, FrictionBracket, PoissonBracket
 from wgfinn.models.confined import Box, ConfinedBracket
 from wgfinn.models.fields import AbstractField, GenericField, PlainField
 from wgfinn.models.known import NOTHING_KNOWN, Physics, ProjectedPotential, Rows, ScaledBracket, ScaledPotential
@@ -36,13 +36,14 @@ class MatrixForm(Spec):
 
 
 PotentialForm = Literal["neural", "affine", "function"] | SumForm
+EntropyForm = Literal["auto", "none"] | PotentialForm
 PoissonForm = Literal["neural", "function"] | CanonicalForm | MatrixForm
 FrictionForm = Literal["neural", "function"] | MatrixForm
 
 # What may be written for each piece, for those who wrote something else. ("function" is written by Python alone.)
 _WRITTEN = {
     "energy": "'neural', 'affine' or {sum = ['E1', 'E2']} with names of states",
-    "entropy": "'neural', 'affine' or {sum = ['S1', 'S2']} with names of states",
+    "entropy": "'neural', 'affine', 'none' or {sum = ['S1', 'S2']} with names of states",
     "poisson": "'neural', {canonical = [['q', 'p']]} with names of states, or {matrix = [[0, 1], [-1, 0]]}",
     "friction": "'neural' or {matrix = [[1, -1], [-1, 1]]}",
 }
@@ -60,8 +61,10 @@ class ModelSpec(Spec):
     energy: PotentialForm = Key(
         default="neural", description="`neural`, `affine` in the state, or known: `{sum = [...]}` of states"
     )
-    entropy: PotentialForm = Key(
-        default="neural", description="`neural`, `affine` in the state, or known: `{sum = [...]}` of states"
+    entropy: EntropyForm = Key(
+        default="auto",
+        description="`neural`, `affine` in the state, or known: `{sum = [...]}` of states; `none`: nothing but L∇E; "
+        "auto: `none` for two states that go round, else `neural`",
     )
     poisson: PoissonForm = Key(
         default="neural", description="`neural`, or known: `{canonical = [[q, p], ...]}`, `{matrix = [[...], ...]}`"
@@ -89,7 +92,7 @@ class ModelSpec(Spec):
 
     @pydantic.model_validator(mode="after")
     def _a_plain_field_knows_nothing(self) -> "ModelSpec":
-        known = [piece for piece in _WRITTEN if getattr(self, piece) not in ("neural", "affine")]
+        known = [piece for piece in _WRITTEN if getattr(self, piece) not in ("neural", "affine", "auto")]
         if self.field == "plain" and known:
             raise ValueError(f"a plain network has no {known[0]} that could be known; take field = 'generic'")
         return self
@@ -117,21 +120,22 @@ def build(
     e, s = physics.energy_size, physics.entropy_size
     for_energy, for_entropy, for_poisson, for_friction = jax.random.split(key, 4)
     energy = _potential(spec.energy, n_states, physics.energy_kernel, e, size, for_energy)
-    entropy = _potential(spec.entropy, n_states, physics.entropy_kernel, s, size, for_entropy)
-    poisson = _scaled(PoissonBracket(**brackets, key=for_poisson), 1 / s, 1 / e)
+    entropy = physics.entropy or _potential(spec.entropy, n_states, physics.entropy_kernel, s, size, for_entropy)
+    reversible = FreePoissonBracket if physics.conserves else PoissonBracket
+    poisson = _scaled(reversible(**brackets, key=for_poisson), 1 / s, 1 / e)
     friction = _scaled(FrictionBracket(**brackets, key=for_friction), 1 / e, 1 / s)
     if box is not None:
         poisson, friction = ConfinedBracket(poisson, box), ConfinedBracket(friction, box)
     return GenericField(
         energy_potential=physics.energy or energy,
-        entropy_potential=physics.entropy or entropy,
+        entropy_potential=entropy,
         reversible=physics.poisson or poisson,
         irreversible=physics.friction or friction,
     )
 
 
 def _potential(
-    form: PotentialForm, n_states: int, kernel: Rows | None, factor: float, size: dict, key: PRNGKeyArray
+    form: EntropyForm, n_states: int, kernel: Rows | None, factor: float, size: dict, key: PRNGKeyArray
 ) -> AbstractPotential:
     n_inputs = n_states if kernel is None else len(kernel)
     learnt = (

@@ -1,0 +1,54 @@
+"""Whether two states go round: oscillators do, relaxations do not, whatever the noise and the units."""
+
+import numpy as np
+import pytest
+
+from wgfinn.data import Trajectories, goes_round
+
+T = np.linspace(0, 20, 200)
+SCALES = np.array([1e4, 1e-3])
+
+
+def runs_of(path, noise, n=8):
+    rng = np.random.default_rng(3)
+    sizes = rng.uniform(0.3, 1.5, n)
+    x = np.stack([size * np.stack(path(T), axis=1) for size in sizes])
+    return Trajectories.from_arrays((x + noise * rng.standard_normal(x.shape)) * SCALES, T), noise * SCALES
+
+
+def circle(t):
+    return np.cos(t), np.sin(t)
+
+
+def spiral(t):
+    return np.exp(-0.1 * t) * np.cos(t), -np.exp(-0.1 * t) * np.sin(t)
+
+
+def relaxation(t):
+    return np.exp(-t / 3), 1 - np.exp(-t / 3)
+
+
+def overshoot(t):
+    return np.exp(-t / 2) - 2 * np.exp(-t), np.exp(-t)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.01, 0.1])
+@pytest.mark.parametrize(
+    ("path", "expected"), [(circle, True), (spiral, True), (relaxation, False), (overshoot, False)]
+)
+def test_goes_round(path, expected, noise):
+    assert goes_round(*runs_of(path, noise)) is expected
+
+
+def test_incomplete_runs_and_unknown_noise():
+    runs, noise = runs_of(circle, 0.02)
+    rng = np.random.default_rng(0)
+    holes = runs.with_states([np.where(rng.random(run.x.shape) < 0.1, np.nan, run.x) for run in runs.runs])
+    assert goes_round(holes, np.array([noise[0], np.nan]))
+    assert not goes_round(runs.subset([0]).with_states([np.full((200, 2), [1.0, 0.0])]), noise)
+
+
+def test_other_numbers_of_states():
+    runs, noise = runs_of(circle, 0.02)
+    three = Trajectories.from_arrays([np.c_[run.x, run.x[:, :1]] for run in runs.runs], T)
+    assert not goes_round(three, np.append(noise, noise[0]))
