@@ -28,6 +28,7 @@ SETTINGS = {
     "default": {},
     "no decay": {"training": {"decays": [0.0]}},
     "not confined": {"model": {"confined": False}},
+    "with an entropy": {"model": {"entropy": "neural"}},
 }
 
 
@@ -60,10 +61,16 @@ def chain(t, z, friction=0.2):
     return [p, s, -q - spring - drag - 0.1 * q**3, -r + spring + drag, drag * (p - s)]
 
 
+def predators(t, z):
+    prey, hunters = z
+    return [prey * (1 - hunters), 0.7 * hunters * (prey - 1)]
+
+
 CASES = {
     "pendulum": Case(pendulum, [(-2, 2), (-1, 1), (0, 0.2)], 10.0),
     "double_well": Case(double_well, [(-1.5, 1.5), (-1, 1), (0, 0.2)], 12.0),
     "heat": Case(heat, [(-0.5, 0.8)] * 2, 4.0),
+    "predators": Case(predators, [(0.5, 2)] * 2, 20.0),
     "chain": Case(chain, [(-1, 1)] * 4 + [(0, 0.2)], 10.0),
 }
 

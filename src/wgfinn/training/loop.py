@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from wgfinn._device import platform
+from wgfinn._device import one_lapack_thread, platform
 from wgfinn.training.problem import Problem
 from wgfinn.training.spec import TrainingSpec
 from wgfinn.training.state import MemberSettings, StepInfo, TrainState
@@ -91,16 +91,17 @@ def train(
     while step < spec.steps and not should_stop():
         interval, n_checks = _next_chunk(step, _without_idle_threads(chunk, len(states.step), threads), spec)
         before = time.monotonic()
-        states, info = _advance(
-            states,
-            settings,
-            problem,
-            n_checks,
-            threads=threads,
-            interval=interval,
-            own_data=own_data,
-            long=spec.steps >= _LONG,
-        )
+        with one_lapack_thread():
+            states, info = _advance(
+                states,
+                settings,
+                problem,
+                n_checks,
+                threads=threads,
+                interval=interval,
+                own_data=own_data,
+                long=spec.steps >= _LONG,
+            )
         now = time.monotonic()
         chunk = _chunk_for(n_checks, now - before)
         step += interval * n_checks
