@@ -27,7 +27,6 @@ from wgfinn.models import (
     KnownMatrix,
     KnownSum,
     NeuralPotential,
-    NoPotential,
     PlainField,
     PoissonBracket,
     ProjectedPotential,
@@ -56,16 +55,10 @@ def _parts(field: AbstractField, n_states: int) -> dict[str, Any]:
     return {
         **_box(field, n_states),
         **_named("energy", potential_layers(field.energy_potential)),
-        **_named("entropy", _entropy_layers(field.entropy_potential, n_states)),
+        **_named("entropy", potential_layers(field.entropy_potential)),
         **bracket_arrays(field.reversible, "poisson"),
         **bracket_arrays(field.irreversible, "friction"),
     }
-
-
-def _entropy_layers(potential: AbstractPotential, n_states: int) -> Layers:
-    if isinstance(potential, NoPotential):
-        return [(np.zeros((1, n_states)), np.zeros(1))]
-    return potential_layers(potential)
 
 
 def _box(field: GenericField, n_states: int) -> dict[str, Any]:

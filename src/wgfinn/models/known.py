@@ -62,7 +62,7 @@ class KnownPotential(AbstractPotential):
 
 
 class KnownSum(AbstractPotential):
-    """The sum of some states; its gradient is the same everywhere."""
+    """The sum of some states, or of none; its gradient is the same everywhere."""
 
     slope: tuple[float, ...] = eqx.field(static=True)
     offset: float = eqx.field(static=True)
@@ -77,16 +77,6 @@ class KnownSum(AbstractPotential):
 
     def gradient(self, x: States) -> State:
         return jnp.asarray(self.slope, x.dtype)
-
-
-class NoPotential(AbstractPotential):
-    """Zero everywhere: the entropy of what conserves its energy and has no other potential."""
-
-    def __call__(self, x: States) -> Values:
-        return jnp.zeros(x.shape[1:], x.dtype)
-
-    def gradient(self, x: States) -> State:
-        return jnp.zeros(x.shape[0], x.dtype)
 
 
 class KnownOperator(AbstractBracket):
@@ -196,7 +186,7 @@ class Physics(NamedTuple):
     @property
     def conserves(self) -> bool:
         """Whether there is no entropy: nothing but L∇E."""
-        return isinstance(self.entropy, NoPotential)
+        return isinstance(self.entropy, KnownSum) and not any(self.entropy.slope)
 
     @property
     def knows_nothing(self) -> bool:

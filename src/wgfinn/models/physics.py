@@ -27,7 +27,6 @@ from wgfinn.models.known import (
     KnownOperator,
     KnownPotential,
     KnownSum,
-    NoPotential,
     Physics,
     Rows,
     as_rows,
@@ -86,7 +85,7 @@ def know(spec: ModelSpec, names: Sequence[str], scales: Scales, functions: Known
     friction = _operator("friction", spec.friction, functions.friction, names, frame)
     if spec.entropy == "none":
         _require_mechanics(friction, names)
-        entropy, friction = NoPotential(), KnownMatrix(as_rows(np.zeros((len(names), len(names)))))
+        entropy, friction = KnownSum.of((), frame), KnownMatrix.of(np.zeros((len(names), len(names))), frame)
     if all(piece is not None for piece in (energy, entropy, poisson, friction)):
         raise InputError("energy, entropy, Poisson operator and friction are all known: nothing is left to learn.")
     return Physics(
@@ -94,7 +93,7 @@ def know(spec: ModelSpec, names: Sequence[str], scales: Scales, functions: Known
         entropy=entropy,
         poisson=poisson,
         friction=friction,
-        energy_kernel=None if energy is not None or spec.entropy == "none" else _kernel("friction", "energy", friction),
+        energy_kernel=None if energy is not None else _kernel("friction", "energy", friction),
         entropy_kernel=None if entropy is not None else _kernel("poisson", "entropy", poisson),
         # Beside a known operator, a learnt potential has the size that makes their product of order one.
         energy_size=_gradient_size(energy, frame) if energy is not None else 1 / _operator_size(poisson, frame),
@@ -208,7 +207,8 @@ def _matrix(piece: str, rows: Rows, n_states: int) -> np.ndarray:
 
 
 def _kernel(operator: str, potential: str, known: AbstractBracket | None) -> Rows | None:
-    """What a learnt potential beside a known operator may depend on, so that the operator annihilates its gradient."""
+    """What a learnt potential beside a known operator may depend on, so that the operator annihilates its gradient;
+    None where that is everything."""
     if known is None:
         return None
     symbols = f"{_SYMBOLS[operator]}∇{_SYMBOLS[potential]} = 0"
@@ -218,6 +218,8 @@ def _kernel(operator: str, potential: str, known: AbstractBracket | None) -> Row
             f"the {potential} as well, or leave the {operator} to be learnt."
         )
     matrix = np.array(known.rows)
+    if not matrix.any():
+        return None
     untouched = np.flatnonzero(~matrix.any(axis=0))
     null_space = scipy.linalg.null_space(matrix, rcond=1e-12).T
     # States that the operator does not touch are its kernel to the last bit, where they are all of it.

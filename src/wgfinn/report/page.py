@@ -6,6 +6,7 @@ page's own (by hash) and forbids every request, should both ever fail.
 """
 
 import base64
+import gzip
 import hashlib
 import importlib.resources
 import json
@@ -39,7 +40,7 @@ def write_page(path: Path, data: ReportData, source: Source, *, created: str) ->
 
 def render(data: ReportData, source: Source, *, created: str) -> str:
     """The report as HTML; `created` is the date to show."""
-    scripts = {"plotly": _asset("plotly-cartesian.min.js"), "report": _asset("report.js")}
+    scripts = {"plotly": _asset("plotly-cartesian.min.js.gz"), "report": _asset("report.js")}
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("wgfinn.report", "templates"),
         autoescape=True,
@@ -60,7 +61,8 @@ def render(data: ReportData, source: Source, *, created: str) -> str:
 
 
 def _asset(name: str) -> str:
-    return (importlib.resources.files("wgfinn.report") / "assets" / name).read_text(encoding="utf-8")
+    content = (importlib.resources.files("wgfinn.report") / "assets" / name).read_bytes()
+    return (gzip.decompress(content) if name.endswith(".gz") else content).decode("utf-8")
 
 
 def _policy(scripts: Any) -> str:
