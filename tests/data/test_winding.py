@@ -48,6 +48,16 @@ def test_incomplete_runs_and_unknown_noise():
     assert not goes_round(runs.subset([0]).with_states([np.full((200, 2), [1.0, 0.0])]), noise)
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_many_turns_and_long_runs(noise):
+    """A hundred turns of a hundred samples each, and few turns of a million."""
+    rng = np.random.default_rng(0)
+    for turns, samples in ((100, 10_000), (3, 1_000_000)):
+        t = np.linspace(0, 2 * np.pi * turns, samples)
+        x = np.stack(circle(t), axis=1) + noise * rng.standard_normal((samples, 2))
+        assert goes_round(Trajectories.from_arrays([x], t), np.array([noise, noise]))
+
+
 def test_other_numbers_of_states():
     runs, noise = runs_of(circle, 0.02)
     three = Trajectories.from_arrays([np.c_[run.x, run.x[:, :1]] for run in runs.runs], T)
