@@ -449,6 +449,13 @@ def test_a_verdict_tells_chi_square_and_coverage():
     assert any(line.startswith("94 % of the measurements") for line in verdict.lines)
 
 
+def test_a_verdict_tells_of_outliers():
+    runs, noise = some_runs(3), np.full(3, 0.01)
+    for share, words in ((0.0, []), (0.012, ["outliers: 1.2 % of the measurements stand alone"])):
+        verdict = judge(Misfit(np.ones(3), np.ones(3), None, share), runs, noise, held_out=True)
+        assert [line.split(",")[0] for line in verdict.lines if "outliers" in line] == words
+
+
 def test_a_verdict_on_one_run():
     verdict = judge(Misfit(np.ones(1), np.ones(3)), some_runs(1), np.full(3, 0.01), held_out=False)
     assert verdict.headline.startswith("Good: the one training run predicted to within the noise")

@@ -71,6 +71,11 @@ def judge(
     if stray:
         shown = ", ".join(stray[:5]) + (f" and {len(stray) - 5} more" if len(stray) > 5 else "")
         lines.append(f"missed by far more than the others: run {shown}; more runs that start like these would help.")
+    if misfit.outliers > 0:
+        lines.append(
+            f"outliers: {100 * misfit.outliers:.2g} % of the measurements stand alone, far from a prediction that "
+            "meets the samples beside them; they do not count."
+        )
     weak = [n for n, m in zip(runs.names, misfit.per_state, strict=True) if not m <= _WEAK_STATE * max(1.0, typical)]
     if weak:
         lines.append(f"weakest state: {', '.join(weak)}.")

@@ -167,8 +167,9 @@ def test_the_part_of_windows_that_leave(factor, least, most):
 def test_misfit_of_the_truth_is_one():
     """2 x 60 x 101 squares of unit normal numbers, less two for each refitted start: 1 to within four errors."""
     runs = runs_of(*[101] * 60, noise=1.0)
-    squares, predicted = run_misfits(truth, shots_of(runs, window=None))
+    squares, predicted, outliers = run_misfits(truth, shots_of(runs, window=None))
     assert squares.shape == (2, 60)
+    assert not outliers.any()
     missed = (np.asarray(predicted) - np.stack([run.x for run in runs.runs], -1)) / NOISE[:, None]
     np.testing.assert_allclose(squares, (missed**2).mean(axis=0), rtol=1e-10)
     assert float(squares.mean()) == pytest.approx(1 - 1 / 101, abs=4 * np.sqrt(2 / (2 * 60 * 101)))
@@ -178,13 +179,30 @@ def test_misfit_of_another_field_is_larger_and_a_lost_one_infinite():
     runs = runs_of(*[101] * 4, noise=1.0)
     shots = shots_of(runs, window=None)
     assert float(run_misfits(lambda x: 1.1 * truth(x), shots)[0].mean()) > 1.5
-    lost, _ = run_misfits(lambda x: truth(x) + 1e3 * x**3, shots)
+    lost, *_ = run_misfits(lambda x: truth(x) + 1e3 * x**3, shots)
     assert not np.isfinite(lost).any()
 
 
+def test_outliers_do_not_count():
+    """Of 60 x 101 x 2 measurements 1 % are off by 20 noise levels, of which those inside a run are found; a field that
+    is wrong is missed by many samples in a row, and none of these is an outlier."""
+    runs = runs_of(*[101] * 60, noise=1.0)
+    rng = np.random.default_rng(3)
+    off = rng.random((60, 101, 2)) < 0.01
+    spoilt = runs.with_states([run.x + 20 * NOISE * off[r] for r, run in enumerate(runs.runs)])
+    squares, _, outliers = run_misfits(truth, shots_of(spoilt, window=None))
+    found, there = np.asarray(outliers), np.moveaxis(off, 0, -1)
+    assert not (found & ~there).any()
+    assert found.sum() > 0.9 * there[1:-1].sum()
+    assert float(squares.mean()) < 1.3
+    wrong, _, none = run_misfits(lambda x: 1.1 * truth(x), shots_of(runs, window=None))
+    assert float(wrong.mean()) > 1.5
+    assert none.sum() < 1e-3 * none.size
+
+
 def test_padding_changes_no_misfit():
-    together, _ = run_misfits(truth, shots_of(runs_of(40, 25, noise=1.0), window=None))
-    alone, _ = run_misfits(truth, shots_of(dataclasses.replace(runs_of(40, 25, noise=1.0)).subset([1]), window=None))
+    together, *_ = run_misfits(truth, shots_of(runs_of(40, 25, noise=1.0), window=None))
+    alone, *_ = run_misfits(truth, shots_of(dataclasses.replace(runs_of(40, 25, noise=1.0)).subset([1]), window=None))
     np.testing.assert_allclose(together[:, 1], alone[:, 0], rtol=1e-8)
 
 

@@ -17,8 +17,8 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float64
 from jaxtyping import Float as Real
-from jaxtyping import Float64
 
 from wgfinn._types import Array, Field, Float, States
 from wgfinn.data import Run, Trajectories, cut
@@ -37,6 +37,8 @@ _START_UNIT = 30.0
 _LARGE_MISS, _LARGE_PART = 30.0, 0.1
 # How far beside a run, in noise levels, the runs start that tell its slopes.
 _PROBE = 2.0**-6
+# A miss of more than five noise levels, three times those beside it, half of which the data show by themselves.
+_OUTLIER, _ALONE, _SEEN = 5.0, 3.0, 0.5
 
 
 class FieldAndStarts(eqx.Module):
@@ -214,10 +216,10 @@ def starts_along(learnt: FieldAndStarts, shots: Shots, others: Shots) -> Float[A
 
 def run_misfits(
     field: Field, shots: Shots, iterations: int | Array = 8
-) -> tuple[Float[Array, "state traj"], Float[Array, "time state traj"]]:
+) -> tuple[Float[Array, "state traj"], Float[Array, "time state traj"], Bool[Array, "time state traj"]]:
     r"""For each run and state the mean of $((x(t_k) - y_k) / \sigma_k)^2$ with the best initial state for the run:
-    about 1 for a perfect field, whatever the noise; NaN where a run never measured a state. Also the predictions x.
-    `shots` hold whole runs.
+    about 1 for a perfect field, whatever the noise; NaN where a run never measured a state. Also the predictions x, and
+    which measurements are outliers (`_outliers`), which do not count. `shots` hold whole runs.
 
     Levenberg-Marquardt on each initial state alone, with slopes from runs that start beside it; the field stays as it
     is.
@@ -255,8 +257,30 @@ def run_misfits(
     first = shots.first[..., 0]
     start = (first, jnp.full(first.shape[1], 1e-2, first.dtype), *bundle(first))
     predicted = jax.lax.fori_loop(0, iterations, improve, start)[2][..., 0]
-    squares = (((predicted - measured) * weight) ** 2).sum(axis=0) / (weight > 0).sum(axis=0)
-    return jnp.where(jnp.isinf(squares), jnp.inf, squares), predicted
+    missed = (predicted - measured) * weight
+    outliers = _outliers(missed, measured * weight, weight > 0)
+    counts = (weight > 0) & ~outliers
+    squares = jnp.where(counts, missed**2, 0.0).sum(axis=0) / counts.sum(axis=0)
+    return jnp.where(jnp.isinf(squares), jnp.inf, squares), predicted, outliers
+
+
+def _outliers(
+    missed: Float[Array, "time state traj"],
+    measured: Float[Array, "time state traj"],
+    exists: Bool[Array, "time state traj"],
+) -> Bool[Array, "time state traj"]:
+    """Measurements that stand alone: far from a prediction that meets the samples before and after, and far from these
+    samples too, so that it is not the prediction that moves. What a field gets wrong lasts longer than a sample.
+
+    `missed` and `measured` in noise levels."""
+    here, before, after = slice(1, -1), slice(None, -2), slice(2, None)
+    size = jnp.abs(missed)
+    beside = jnp.maximum(size[before], size[after])
+    up, down = measured[here] - measured[before], measured[here] - measured[after]
+    seen = (up * down > 0) & (jnp.minimum(jnp.abs(up), jnp.abs(down)) > _SEEN * size[here])
+    alone = (size[here] > _OUTLIER) & (size[here] > _ALONE * beside) & seen
+    found = alone & exists[here] & exists[before] & exists[after]
+    return jnp.zeros_like(exists).at[here].set(found)
 
 
 def _solved(matrix: Float[Array, "run i j"], vector: Float[Array, "run i"]) -> Float[Array, "run i"]:

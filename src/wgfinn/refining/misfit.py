@@ -35,12 +35,15 @@ _MISFIT_DTYPE = "float64"
 
 @dataclass(frozen=True)
 class Misfit:
-    """How far predictions lie from measurements, in noise levels (root mean square): 1 means as well as the truth."""
+    """How far predictions lie from measurements, in noise levels (root mean square): 1 means as well as the truth.
+    Outliers, single samples off by themselves, do not count."""
 
     per_run: Float64[np.ndarray, " traj"]
     per_state: Float64[np.ndarray, " state"]
     predicted: Float64[np.ndarray, "time state traj"] | None = None
     """The predictions themselves, runs padded to one length."""
+    outliers: float = 0.0
+    """Which part of the measurements are outliers."""
 
     @property
     def typical(self) -> float:
@@ -60,15 +63,17 @@ def misfits(
     with jax.enable_x64(True), on_cpu():
         shots = make_shots(trajectories, noise, window=None, longest=LONGEST_PART, dtype=_MISFIT_DTYPE)
     measured = np.asarray((shots.weight > 0).any(axis=(0, 3)))
+    n_measured = int((shots.weight > 0).sum())
 
     def misfit(field: AbstractField, iterations: int = _REFITS) -> Misfit:
         # A thread has settings of its own.
         with jax.enable_x64(True), on_cpu():
             double = jax.tree.map(lambda leaf: np.asarray(leaf, _MISFIT_DTYPE), field)
             found = _run_misfits(double, shots, jnp.asarray(iterations))
-            squares, predicted = (np.asarray(a, np.float64) for a in found)
+            squares, predicted, outliers = (np.asarray(a, np.float64) for a in found)
         squares = np.where(np.isnan(squares) & measured, np.inf, squares)
-        return Misfit(np.sqrt(np.nanmean(squares, axis=0)), np.sqrt(np.nanmedian(squares, axis=1)), predicted)
+        per_run, per_state = np.sqrt(np.nanmean(squares, axis=0)), np.sqrt(np.nanmedian(squares, axis=1))
+        return Misfit(per_run, per_state, predicted, float(outliers.sum() / n_measured))
 
     # No iterations at all compile the program, once for all threads.
     misfit(fields[0], 0)
