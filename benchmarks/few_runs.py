@@ -29,6 +29,7 @@ SETTINGS = {
     "no decay": {"training": {"decays": [0.0]}},
     "not confined": {"model": {"confined": False}},
     "with an entropy": {"model": {"entropy": "neural"}},
+    "with a bath": {"model": {"entropy": "bath"}},
 }
 
 
@@ -50,6 +51,24 @@ def double_well(t, z, friction=0.15):
     return [p, q - q**3 - friction * p, friction * p**2]
 
 
+def swing(t, z, friction=0.2):
+    """A pendulum whose heat was not measured."""
+    q, p = z
+    return [p, -np.sin(q) - friction * p]
+
+
+def masses(t, z, friction=0.2):
+    """Two masses on springs that harden, with friction whose heat was not measured."""
+    q, r, p, s = z
+    return [p, s, -q - (q - r) - 0.3 * q**3 - friction * p, -r - (r - q) - friction * s]
+
+
+def valley(t, z):
+    """Two springs coupled in the way of Hénon and Heiles: nothing rubs."""
+    q, r, p, s = z
+    return [p, s, -q - 2 * q * r, -r - q**2 + r**2]
+
+
 def heat(t, z, conductivity=0.5):
     warm, cold = np.exp(z)
     return [conductivity * (cold / warm - 1), conductivity * (warm / cold - 1)]
@@ -69,6 +88,9 @@ def predators(t, z):
 CASES = {
     "pendulum": Case(pendulum, [(-2, 2), (-1, 1), (0, 0.2)], 10.0),
     "double_well": Case(double_well, [(-1.5, 1.5), (-1, 1), (0, 0.2)], 12.0),
+    "swing": Case(swing, [(-2, 2), (-1, 1)], 10.0),
+    "masses": Case(masses, [(-1, 1)] * 4, 10.0),
+    "valley": Case(valley, [(-0.3, 0.3)] * 4, 12.0),
     "heat": Case(heat, [(-0.5, 0.8)] * 2, 4.0),
     "predators": Case(predators, [(0.5, 2)] * 2, 20.0),
     "chain": Case(chain, [(-1, 1)] * 4 + [(0, 0.2)], 10.0),

@@ -9,6 +9,7 @@ from jaxtyping import Float64
 
 from wgfinn.artefact import Level, Verdict
 from wgfinn.data import Trajectories
+from wgfinn.models import EntropyForm
 from wgfinn.refining import FEW_RUNS, Misfit, signal_level
 
 # Measured on the paper's systems (docs/accuracy.md): fields below the first predict to a few per cent.
@@ -17,9 +18,14 @@ _GOOD, _FAIR = 1.15, 2.0
 _PART = 0.2
 _STRAY = 2.0
 _WEAK_STATE = 1.3
-_REMEDY = (
-    "give the state that takes up the heat as well (a temperature, an entropy, an internal energy), or learn without "
-    "thermodynamics by model.field = 'plain'"
+_FORMS = {
+    "none": "learnt without an entropy: energy is conserved and nothing rubs.",
+    "bath": "learnt as open: the energy of the states falls, and the heat goes into surroundings that are no states.",
+}
+
+_DIES_DOWN = (
+    "if the motion dies down: measure the state that takes up the heat as well (a temperature, an internal energy), or "
+    "let it go into surroundings (model.entropy = 'bath')."
 )
 
 
@@ -32,12 +38,12 @@ def judge(
     chi_square: Float64[np.ndarray, " state"] | None = None,
     coverage: float | None = None,
     ended_at: int | None = None,
-    conserves: bool = False,
+    entropy: EntropyForm = "neural",
 ) -> Verdict:
     """The verdict on a field whose predictions of `runs` have this misfit; all in the same coordinates.
 
     `chi_square` of the weak residuals by state, `coverage` of the members' bands, where they are known;
-    `ended_at`: the step at which the training ended before its time; `conserves`: the field has no entropy."""
+    `ended_at`: the step at which the training ended before its time; `entropy`: the form that the field has."""
     spread = signal_level(runs, noise)
     typical = misfit.typical
     level: Level = "good" if typical <= _GOOD else "fair" if typical <= max(_FAIR, _PART * spread) else "poor"
@@ -89,11 +95,10 @@ def judge(
         )
     if ended_at is not None:
         lines.append(f"the training ended at step {ended_at} by itself: these runs were not predicted any better.")
-    if conserves:
-        lines.append(
-            "learnt without an entropy: energy is conserved and nothing rubs"
-            + ("." if level == "good" else f"; if the motion dies down, {_REMEDY}.")
-        )
+    if isinstance(entropy, str) and entropy in _FORMS:
+        lines.append(_FORMS[entropy])
+    if level != "good" and entropy == "none":
+        lines.append(_DIES_DOWN)
     if level == "fair":
         lines.append("try more runs, what is known of the physics ([model]), or more starts (training.starts).")
     if level == "poor":

@@ -246,6 +246,7 @@ def test_evaluate_json(run):
     assert set(found["per_state"]) == set(NAMES)
     assert set(found["per_run"]) == {"0", "1", "2"}
     assert found["diverged_runs"] == []
+    assert found["open"] is False
     assert found["energy_drift"] >= 0
     assert isinstance(found["min_entropy_increment"], float)
     assert all(abs(value) < 1e-12 for value in found["degeneracy"].values())

@@ -38,6 +38,8 @@ KINDS = {
     "sum": GENERIC | {"entropy": {"sum": ["S"]}},
     "conserving": GENERIC | {"entropy": "none"},
     "conserving a known energy": GENERIC | {"entropy": "none", "energy": {"sum": ["q", "p"]}},
+    "open": GENERIC | {"entropy": "bath"},
+    "open with a known energy": GENERIC | {"entropy": "bath", "energy": {"sum": ["q", "p"]}},
     "matrices": GENERIC
     | {
         "poisson": {"matrix": [[0, 1, -1], [-1, 0, 2], [1, -2, 0]]},

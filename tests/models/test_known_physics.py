@@ -48,6 +48,10 @@ CASES = {
     "no entropy": {"entropy": "none"},
     "no entropy, two constants": {"entropy": "none", "poisson": CANONICAL},
     "no entropy, energy": {"entropy": "none", "energy": SYSTEM.energy},
+    "bath": {"entropy": "bath"},
+    "bath, canonical": {"entropy": "bath", "poisson": CANONICAL},
+    "bath, energy": {"entropy": "bath", "energy": SYSTEM.energy},
+    "bath, friction": {"entropy": "bath", "friction": CHAIN_FRICTION},
     "energy": {"energy": SYSTEM.energy},
     "potentials": {"energy": SYSTEM.energy, "entropy": SYSTEM.entropy},
     "reversible": {"energy": SYSTEM.energy, "entropy": HEAT, "poisson": SYSTEM.poisson},
@@ -85,12 +89,16 @@ def test_structure_is_exact(case):
         assert np.abs(poisson + poisson.T).max() <= 1e-14 * np.abs(poisson).max()
         assert np.abs(friction - friction.T).max() <= 1e-14 * np.abs(friction).max()
         assert np.linalg.eigvalsh((friction + friction.T) / 2)[0] >= -1e-13 * np.abs(friction).max()
-        assert np.abs(poisson @ of_entropy).max() <= 1e-13 * np.abs(poisson).max() * np.abs(of_entropy).max()
-        assert np.abs(friction @ of_energy).max() <= 1e-13 * np.abs(friction).max() * np.abs(of_energy).max()
+        if field.is_open:
+            np.testing.assert_array_equal(of_entropy, -of_energy)
+            assert velocity @ of_energy <= 1e-13 * size * np.abs(of_energy).max()
+        else:
+            assert np.abs(poisson @ of_entropy).max() <= 1e-13 * np.abs(poisson).max() * np.abs(of_entropy).max()
+            assert np.abs(friction @ of_energy).max() <= 1e-13 * np.abs(friction).max() * np.abs(of_energy).max()
         np.testing.assert_allclose(velocity, poisson @ of_energy + friction @ of_entropy, rtol=0, atol=1e-13 * size)
 
 
-@pytest.mark.parametrize("case", ["canonical", "both matrices", "no entropy", "reversible", "irreversible"])
+@pytest.mark.parametrize("case", ["canonical", "both matrices", "no entropy", "bath", "reversible", "irreversible"])
 def test_a_batch_is_its_states_one_by_one(case):
     field, _ = learnt_field(CASES[case])
     batch = jnp.asarray(STATES[:6].T.reshape(3, 2, 3))
@@ -187,9 +195,9 @@ def test_names_are_those_of_the_states():
 @pytest.mark.parametrize(
     ("piece", "form", "allowed"),
     [
-        ("entropy", "netural", r"give 'neural', 'affine', 'none' or \{sum = \['S1', 'S2'\]\} with names of states"),
-        ("entropy", {"sums": ["S"]}, "give 'neural', 'affine', 'none' or"),
-        ("entropy", {"sum": []}, "give 'neural', 'affine', 'none' or"),
+        ("entropy", "netural", r"give 'neural', 'affine', 'none', 'bath' or \{sum = \['S1', 'S2'\]\} with names"),
+        ("entropy", {"sums": ["S"]}, "give 'neural', 'affine', 'none', 'bath' or"),
+        ("entropy", {"sum": []}, "give 'neural', 'affine', 'none', 'bath' or"),
         ("energy", {"sum": [1]}, "give 'neural', 'affine' or"),
         ("energy", np.eye(3), "give 'neural', 'affine' or"),
         ("poisson", "affine", r"give 'neural', \{canonical = \[\['q', 'p'\]\]\}"),
@@ -255,8 +263,9 @@ def test_degeneracy_that_could_not_hold():
         know(parse(ModelSpec, forms), ("q", "p"), Scales.identity(2))
     with pytest.raises(InputError, match="the known friction acts on all states, so that by M∇E = 0 the energy could"):
         resolve(friction=np.eye(3))
-    with pytest.raises(InputError, match="all known: nothing is left to learn"):
-        resolve(energy=SYSTEM.energy, entropy=HEAT, poisson=CANONICAL, friction=SYSTEM.friction)
+    for entropy in (HEAT, "bath"):
+        with pytest.raises(InputError, match="all known: nothing is left to learn"):
+            resolve(energy=SYSTEM.energy, entropy=entropy, poisson=CANONICAL, friction=SYSTEM.friction)
 
 
 def test_no_entropy():
@@ -276,6 +285,25 @@ def test_no_entropy():
         resolve(entropy="none", friction=CHAIN_FRICTION)
     with pytest.raises(InputError, match="cannot move in one state, 'q'"):
         know(ModelSpec(entropy="none"), ("q",), Scales.identity(1))
+
+
+def test_a_bath_takes_the_energy():
+    """x' = (L - M)∇E with any skew L and any positive semidefinite M, of one state too; what is lost is the entropy."""
+    for names in (("q",), ("q", "p")):
+        field = build(
+            parse(ModelSpec, {**SIZE, "entropy": "bath"}),
+            len(names),
+            key=jax.random.key(0),
+            physics=know(ModelSpec(entropy="bath"), names, Scales.identity(len(names))),
+        )
+        x = jnp.array([0.3, -0.4])[: len(names)]
+        slope = field.energy_gradient(x)
+        np.testing.assert_allclose(field(x), (field.poisson(x) - field.friction(x)) @ slope, rtol=1e-5)
+        assert slope @ field(x) < 0
+        assert field.entropy(x) == -field.energy(x)
+        assert np.linalg.eigvalsh(field.friction(x))[0] > 0
+    # A known friction acts on the energy: nothing is asked of it.
+    resolve(entropy="bath", energy=SYSTEM.energy, friction=CHAIN_FRICTION)
 
 
 def test_degeneracy_is_measured():

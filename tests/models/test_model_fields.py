@@ -258,7 +258,7 @@ def test_no_matrix_per_state_is_formed(entropy, differentiated):
         ({"layers": 1}, r"layers = 1: input should be greater than or equal to 2"),
         ({"width": 0}, r"width = 0: input should be greater than or equal to 1"),
         ({"rows": 0}, r"rows = 0: input should be greater than or equal to 1"),
-        ({"entropy": "linear"}, r"entropy = 'linear': give 'neural', 'affine', 'none' or"),
+        ({"entropy": "linear"}, r"entropy = 'linear': give 'neural', 'affine', 'none', 'bath' or"),
         ({"depth": 3}, r"unknown key 'depth'; known here are activation, confined, energy, entropy, field"),
     ],
 )

@@ -97,6 +97,12 @@ def test_laws():
     assert "falls by 1.0 × 10⁻⁵ at most from one sample to the next, which is rounding" in lines(checks=coarse)
     falling = replace(CHECKS, min_entropy_increment=-0.5)
     assert "falls by 5.0 × 10⁻¹ at most from one sample to the next." in lines(checks=falling)
+    assert "open: heat goes into surroundings that are no states. Energy never rises." in lines(
+        checks=replace(CHECKS, energy_drift=0.0, is_open=True)
+    )
+    assert "Energy rises by 2.0 × 10⁻⁵ of its natural variation at most, which is rounding" in lines(
+        checks=replace(CHECKS, is_open=True)
+    )
     assert "cannot be judged" in lines(checks=replace(CHECKS, energy_drift=np.inf))
     assert "plain network without energy and entropy" in lines(checks=None)
 

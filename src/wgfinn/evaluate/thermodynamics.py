@@ -29,9 +29,11 @@ class ThermodynamicChecks:
 
     energy_drift: float
     """Largest $|E(x_k) - E(x_0)|$ over all simulated runs: the integrator's error if the field is exactly
-    GENERIC; infinite if a run diverged."""
+    GENERIC; infinite if a run diverged. For an open field, whose energy falls, the largest rise $E(x_k) - E(x_j)$ after
+    some earlier time."""
     min_entropy_increment: float
-    """Least $S(x_{k+1}) - S(x_k)$ over all simulated runs; minus infinity if a run diverged."""
+    """Least $S(x_{k+1}) - S(x_k)$ over all simulated runs; minus infinity if a run diverged. For an open field the
+    least fall of the energy."""
     degeneracy: dict[str, float]
     r"""The worst over the states of the data, each zero up to rounding for a GENERIC field, in Frobenius norms:
 
@@ -39,8 +41,11 @@ class ThermodynamicChecks:
     - `skew`: $|L + L^\top|/|L|$; `symmetric`: $|M - M^\top|/|M|$;
     - `min_eigenvalue`: the least eigenvalue of the symmetric part of M over its largest in size.
 
-    0/0 counts as 0; a value that is not finite counts as infinite (minus infinite for `min_eigenvalue`).
+    0/0 counts as 0; a value that is not finite counts as infinite (minus infinite for `min_eigenvalue`). The first two
+    are not asked of an open field.
     """
+    is_open: bool = False
+    """Whether energy leaves for surroundings that are no states."""
 
 
 def thermodynamic_checks(
@@ -68,7 +73,8 @@ def thermodynamic_checks(
         residuals = jax.device_get(_residuals(double, jnp.asarray(states)))
     energy_unit, entropy_unit = natural_variations(field, trajectories, max_states=max_states)
     ends = np.cumsum([len(x) for x in paths])[:-1]
-    drift = max(_drift(energy) for energy in np.split(energies, ends))
+    drift_of = _rise if field.is_open else _drift
+    drift = max(drift_of(energy) for energy in np.split(energies, ends))
     increment = min(_least_increment(entropy) for entropy in np.split(entropies, ends))
     if not all(np.all(np.isfinite(x)) for x in paths):
         # A saturated network gives a diverged state a finite energy.
@@ -77,6 +83,7 @@ def thermodynamic_checks(
         energy_drift=_in_units(drift, energy_unit),
         min_entropy_increment=_in_units(increment, entropy_unit),
         degeneracy={name: _worst(name, values) for name, values in residuals.items()},
+        is_open=field.is_open,
     )
 
 
@@ -130,9 +137,12 @@ def _residuals_at(field: AbstractField, x: State) -> dict[str, Scalar]:
     poisson, friction = field.poisson(x), field.friction(x)
     of_energy, of_entropy = field.energy_gradient(x), field.entropy_gradient(x)
     eigenvalues = jnp.linalg.eigvalsh((friction + friction.T) / 2)
-    return {
+    degeneracy = {
         "poisson_degeneracy": _ratio(_norm(poisson @ of_entropy), _norm(poisson) * _norm(of_entropy)),
         "friction_degeneracy": _ratio(_norm(friction @ of_energy), _norm(friction) * _norm(of_energy)),
+    }
+    return {
+        **({} if field.is_open else degeneracy),
         "skew": _ratio(_norm(poisson + poisson.T), _norm(poisson)),
         "symmetric": _ratio(_norm(friction - friction.T), _norm(friction)),
         "min_eigenvalue": _ratio(eigenvalues[0], jnp.max(jnp.abs(eigenvalues))),
@@ -156,6 +166,10 @@ def _worst(name: str, values: np.ndarray) -> float:
 
 def _drift(energy: np.ndarray) -> float:
     return float(np.max(np.abs(energy - energy[0]))) if np.all(np.isfinite(energy)) else np.inf
+
+
+def _rise(energy: np.ndarray) -> float:
+    return float(np.max(energy - np.minimum.accumulate(energy))) if np.all(np.isfinite(energy)) else np.inf
 
 
 def _least_increment(entropy: np.ndarray) -> float:

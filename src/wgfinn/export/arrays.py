@@ -21,6 +21,7 @@ from wgfinn.models import (
     AffinePotential,
     Box,
     ConfinedBracket,
+    FreeFrictionBracket,
     FreePoissonBracket,
     FrictionBracket,
     GenericField,
@@ -55,7 +56,7 @@ def _parts(field: AbstractField, n_states: int) -> dict[str, Any]:
     return {
         **_box(field, n_states),
         **_named("energy", potential_layers(field.energy_potential)),
-        **_named("entropy", potential_layers(field.entropy_potential)),
+        **_named("entropy", potential_layers(field.entropy_potential or ScaledPotential(field.energy_potential, -1.0))),
         **bracket_arrays(field.reversible, "poisson"),
         **bracket_arrays(field.irreversible, "friction"),
     }
@@ -129,8 +130,9 @@ def _(bracket: PoissonBracket | FrictionBracket, name: str) -> Arrays:
     return {f"{name}.A": upper - np.swapaxes(upper, 1, 2), **_named(name, _mlp_layers(bracket.core))}
 
 
-@bracket_arrays.register
-def _(bracket: FreePoissonBracket, name: str) -> Arrays:
+@bracket_arrays.register(FreePoissonBracket)
+@bracket_arrays.register(FreeFrictionBracket)
+def _(bracket: FreePoissonBracket | FreeFrictionBracket, name: str) -> Arrays:
     return _named(name, _mlp_layers(bracket.core))
 
 
@@ -138,7 +140,8 @@ def _(bracket: FreePoissonBracket, name: str) -> Arrays:
 def _(bracket: ScaledBracket, name: str) -> Arrays:
     arrays = bracket_arrays(bracket.inner, name)
     # The core enters L once and M twice.
-    factor = np.sqrt(bracket.of_vector) if isinstance(bracket.inner, FrictionBracket) else bracket.of_vector
+    twice = isinstance(bracket.inner, FrictionBracket | FreeFrictionBracket)
+    factor = np.sqrt(bracket.of_vector) if twice else bracket.of_vector
     last = sum(key.startswith(f"{name}.W") for key in arrays) - 1
     factors = {f"{name}.W{last}": factor, f"{name}.b{last}": factor, f"{name}.A": bracket.of_annihilated}
     return {key: factors.get(key, 1) * array for key, array in arrays.items()}

@@ -26,7 +26,18 @@ from wgfinn.losses import (
     is_regular,
     state_weights,
 )
-from wgfinn.models import NO_FUNCTIONS, AbstractField, Box, KnownFunctions, Physics, build, know, require_consistency
+from wgfinn.models import (
+    NO_FUNCTIONS,
+    AbstractField,
+    Box,
+    KnownFunctions,
+    Physics,
+    build,
+    directed,
+    know,
+    require_consistency,
+    undirected,
+)
 from wgfinn.training import (
     AbstractOptimiser,
     MemberSettings,
@@ -168,7 +179,7 @@ def _starts(
     def start(seed: UInt[Array, ""]) -> tuple[jax.Array, Structure]:
         box = Box.around(states, spec.training.dtype) if spec.model.confined else None
         field = build(spec.model, scaled.n_states, key=jax.random.key(seed), physics=physics, box=box)
-        return take_apart(field, spec.training.dtype)
+        return take_apart(undirected(field, physics), spec.training.dtype)
 
     # On the processor: an accelerator would compile this for longer than all of it takes here.
     with on_cpu():
@@ -179,7 +190,7 @@ def _starts(
 def fresh_field(spec: FitSpec, members: Sequence[Member], functions: KnownFunctions = NO_FUNCTIONS) -> AbstractField:
     """The first member's field before its training."""
     weights, structure = _starts(spec, members[:1], known_physics(members[:1], spec, functions))
-    return jax.device_get(structure.field(weights[0]))
+    return jax.device_get(directed(structure.field(weights[0])))
 
 
 def known_physics(members: Sequence[Member], spec: FitSpec, functions: KnownFunctions = NO_FUNCTIONS) -> Physics:
@@ -239,7 +250,7 @@ def _trained(states: TrainState, structure: Structure) -> Trained:
     losses = np.asarray(states.best_loss)
     diverged = np.asarray(states.diverged_at)
     return Trained(
-        fields=structure.fields(states.best),
+        fields=jax.device_get(jax.vmap(directed)(structure.fields(states.best))),
         losses=tuple(float(loss) for loss in losses),
         diverged_at=tuple(int(d) if d >= 0 else None for d in diverged),
         steps_done=int(states.step[0]),

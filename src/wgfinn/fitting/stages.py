@@ -146,7 +146,7 @@ def _stages(
         chi_square=weak_chi_square(spec, refined.fields[served], scaled_judged, noise),
         coverage=coverage(refined.misfits, scaled_judged, noise),
         ended_at=steps_done if refined.ended_early else None,
-        conserves=spec.model.entropy == "none",
+        entropy=spec.model.entropy,
     )
     trained = Trained(
         fields=stack(refined.fields),

@@ -106,7 +106,7 @@ def _two_states(facts: Facts) -> Iterator[Finding]:
             "note",
             "two states that go round: beside an entropy, L∇S = 0 would leave nothing reversible, so that a fit learns "
             "none (model.entropy = 'none') and conserves the energy. If the motion dies down, it needs the state that "
-            "takes up the heat as well, or model.field = 'plain'.",
+            "takes up the heat as well, or surroundings that do (model.entropy = 'bath').",
         )
 
 

@@ -3,7 +3,15 @@
 A field maps one state to its velocity; it holds weights and nothing else (no data, no time step).
 """
 
-from wgfinn.models.brackets import AbstractBracket, FreePoissonBracket, FrictionBracket, PoissonBracket, annihilator
+from wgfinn.models.arrow import Undirected, directed, undirected
+from wgfinn.models.brackets import (
+    AbstractBracket,
+    FreeFrictionBracket,
+    FreePoissonBracket,
+    FrictionBracket,
+    PoissonBracket,
+    annihilator,
+)
 from wgfinn.models.confined import Box, ConfinedBracket, confined_like, freed
 from wgfinn.models.fields import (
     AbstractField,
@@ -27,7 +35,7 @@ from wgfinn.models.known import (
 from wgfinn.models.mlp import ACTIVATIONS, MLP, Activation
 from wgfinn.models.physics import NO_FUNCTIONS, KnownFunctions, know, read_known, require_consistency
 from wgfinn.models.potentials import AbstractPotential, AffinePotential, NeuralPotential
-from wgfinn.models.spec import ModelSpec, build
+from wgfinn.models.spec import EntropyForm, ModelSpec, build
 from wgfinn.models.weights import named_arrays, with_named_arrays
 
 __all__ = [
@@ -41,6 +49,8 @@ __all__ = [
     "AffinePotential",
     "Box",
     "ConfinedBracket",
+    "EntropyForm",
+    "FreeFrictionBracket",
     "FreePoissonBracket",
     "FrictionBracket",
     "GenericField",
@@ -58,9 +68,11 @@ __all__ = [
     "RescaledField",
     "ScaledBracket",
     "ScaledPotential",
+    "Undirected",
     "annihilator",
     "build",
     "confined_like",
+    "directed",
     "fading",
     "freed",
     "know",
@@ -69,5 +81,6 @@ __all__ = [
     "read_known",
     "require_consistency",
     "trainable",
+    "undirected",
     "with_named_arrays",
 ]

@@ -58,9 +58,9 @@ class AbstractBracket(eqx.Module):
         """The operator at one state as a matrix, for inspection."""
 
 
-def _core_at(bracket: "FrictionBracket", x: States) -> Float[Array, "row row *batch"]:
-    rows = bracket.generators.shape[0]
-    return bracket.core(x).reshape(rows, rows, *x.shape[1:])
+def _square_output(core: MLP, x: States) -> Float[Array, "row row *batch"]:
+    n_rows = math.isqrt(len(core.biases[-1]))
+    return core(x).reshape(n_rows, n_rows, *x.shape[1:])
 
 
 def _parts(
@@ -226,11 +226,28 @@ class FrictionBracket(AbstractBracket):
 
     def apply(self, x: States, annihilated: Gradient, vector: Gradient) -> States:
         rows = annihilator(self.generators, annihilated)
-        core = _core_at(self, x)
+        core = _square_output(self.core, x)
         # For skew A, (A g) . v = -(A v) . g: with a constant v (affine entropy) these rows are constant too.
         along = -times(annihilator(self.generators, vector), annihilated)
         return _transposed_times(rows, times(core, _transposed_times(core, along)))
 
     def matrix(self, x: State, annihilated: State) -> Matrix:
-        factor = _core_at(self, x).T @ annihilator(self.generators, annihilated)
+        factor = _square_output(self.core, x).T @ annihilator(self.generators, annihilated)
         return factor.T @ factor
+
+
+class FreeFrictionBracket(AbstractBracket):
+    r"""$M(x) = C C^\top$, any symmetric positive semidefinite matrix: what is lost goes into surroundings."""
+
+    core: MLP
+
+    def __init__(self, n_states: int, **size: Any):
+        _, self.core = _parts(n_states, **{**size, "rows": n_states})
+
+    def apply(self, x: States, annihilated: Gradient, vector: Gradient) -> States:
+        core = _square_output(self.core, x)
+        return times(core, _transposed_times(core, vector))
+
+    def matrix(self, x: State, annihilated: State) -> Matrix:
+        core = _square_output(self.core, x)
+        return core @ core.T

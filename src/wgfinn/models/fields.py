@@ -49,32 +49,55 @@ class AbstractField(eqx.Module):
     def friction(self, x: State) -> Matrix:
         """M(x), symmetric positive semidefinite, with M times the energy gradient zero."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether energy leaves for surroundings that are no states."""
+        return False
+
 
 class GenericField(AbstractField):
-    r"""$f(x) = L(x) \nabla E(x) + M(x) \nabla S(x)$ (paper, eq. GENERIC)."""
+    r"""$f(x) = L(x) \nabla E(x) + M(x) \nabla S(x)$ (paper, eq. GENERIC).
+
+    Without an entropy of its own it is open. GENERIC then holds for the states together with the heat $h$ of
+    surroundings of constant temperature 1: energy $E(x) + h$, entropy $h$, an L that acts on the states alone and an M
+    that annihilates $(\nabla E, 1)$. Whence $x' = (L - R) \nabla E$ and $h' = \nabla E \cdot R \nabla E \ge 0$, with
+    any skew L and any positive semidefinite R. Since $h = -E(x)$ but for a constant, that is the formula above with
+    $S = -E$ and $M = R$.
+    """
 
     energy_potential: AbstractPotential
-    entropy_potential: AbstractPotential
+    entropy_potential: AbstractPotential | None
     reversible: AbstractBracket
     irreversible: AbstractBracket
 
+    @property
+    def is_open(self) -> bool:
+        return self.entropy_potential is None
+
     def __call__(self, x: States) -> States:
+        reversible, irreversible = self.parts(x)
+        return reversible + irreversible
+
+    def parts(self, x: States) -> tuple[States, States]:
+        r"""$L \nabla E$ and $M \nabla S$ at each state."""
         of_energy = self.energy_potential.gradient(x)
-        of_entropy = self.entropy_potential.gradient(x)
+        of_entropy = -of_energy if self.entropy_potential is None else self.entropy_potential.gradient(x)
         reversible = self.reversible.apply(x, annihilated=of_entropy, vector=of_energy)
         irreversible = self.irreversible.apply(x, annihilated=of_energy, vector=of_entropy)
-        return reversible + irreversible
+        return reversible, irreversible
 
     def energy(self, x: States) -> Values:
         return self.energy_potential(x)
 
     def entropy(self, x: States) -> Values:
-        return self.entropy_potential(x)
+        return -self.energy(x) if self.entropy_potential is None else self.entropy_potential(x)
 
     def energy_gradient(self, x: States) -> States:
         return _at_each(self.energy_potential.gradient(x), x)
 
     def entropy_gradient(self, x: States) -> States:
+        if self.entropy_potential is None:
+            return -self.energy_gradient(x)
         return _at_each(self.entropy_potential.gradient(x), x)
 
     def poisson(self, x: State) -> Matrix:
@@ -130,6 +153,10 @@ class RescaledField(AbstractField):
     shift: State
     scale: State
     time: Float[Array, ""]
+
+    @property
+    def is_open(self) -> bool:
+        return self.inner.is_open
 
     def inward(self, x: States) -> States:
         return (x - _column(self.shift, x)) / _column(self.scale, x)

@@ -182,6 +182,8 @@ class Physics(NamedTuple):
     """Usual length of the energy's gradient."""
     entropy_size: float = 1.0
     """Usual length of the entropy's gradient."""
+    is_open: bool = False
+    """Whether energy leaves for surroundings that are no states: no entropy but theirs, and nothing to annihilate."""
 
     @property
     def conserves(self) -> bool:

@@ -86,8 +86,16 @@ def know(spec: ModelSpec, names: Sequence[str], scales: Scales, functions: Known
     if spec.entropy == "none":
         _require_mechanics(friction, names)
         entropy, friction = KnownSum.of((), frame), KnownMatrix.of(np.zeros((len(names), len(names))), frame)
-    if all(piece is not None for piece in (energy, entropy, poisson, friction)):
+    is_open = spec.entropy == "bath"
+    if all(piece is not None for piece in (energy, poisson, friction)) and (is_open or entropy is not None):
         raise InputError("energy, entropy, Poisson operator and friction are all known: nothing is left to learn.")
+    if is_open:
+        # The energy moves the states by both operators.
+        sizes = [_operator_size(known, frame) for known in (poisson, friction) if known is not None]
+        size = 1 / max(sizes, default=1.0) if energy is None else _gradient_size(energy, frame)
+        return Physics(
+            energy=energy, poisson=poisson, friction=friction, energy_size=size, entropy_size=size, is_open=True
+        )
     return Physics(
         energy=energy,
         entropy=entropy,
@@ -329,7 +337,7 @@ def _violations_at(physics: Physics, z: State) -> dict[str, Scalar]:
         matrix = physics.friction.matrix(z, z)
         found["symmetric"] = _ratio(_norm(matrix - matrix.T), _norm(matrix))
         found["positive"] = _ratio(-jnp.linalg.eigvalsh((matrix + matrix.T) / 2)[0], _norm(matrix))
-        if of_energy is not None:
+        if of_energy is not None and not physics.is_open:
             found["friction"] = _product_left(matrix, of_energy)
     return found
 

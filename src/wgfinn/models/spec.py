@@ -9,7 +9,13 @@ from pydantic import Field as Key
 
 from wgfinn._spec import Spec
 from wgfinn._types import PRNGKeyArray
-from wgfinn.models.brackets import AbstractBracket, FreePoissonBracket, FrictionBracket, PoissonBracket
+from wgfinn.models.brackets import (
+    AbstractBracket,
+    FreeFrictionBracket,
+    FreePoissonBracket,
+    FrictionBracket,
+    PoissonBracket,
+)
 from wgfinn.models.confined import Box, ConfinedBracket
 from wgfinn.models.fields import AbstractField, GenericField, PlainField
 from wgfinn.models.known import NOTHING_KNOWN, Physics, ProjectedPotential, Rows, ScaledBracket, ScaledPotential
@@ -36,14 +42,14 @@ class MatrixForm(Spec):
 
 
 PotentialForm = Literal["neural", "affine", "function"] | SumForm
-EntropyForm = Literal["auto", "none"] | PotentialForm
+EntropyForm = Literal["auto", "none", "bath"] | PotentialForm
 PoissonForm = Literal["neural", "function"] | CanonicalForm | MatrixForm
 FrictionForm = Literal["neural", "function"] | MatrixForm
 
 # What may be written for each piece, for those who wrote something else. ("function" is written by Python alone.)
 _WRITTEN = {
     "energy": "'neural', 'affine' or {sum = ['E1', 'E2']} with names of states",
-    "entropy": "'neural', 'affine', 'none' or {sum = ['S1', 'S2']} with names of states",
+    "entropy": "'neural', 'affine', 'none', 'bath' or {sum = ['S1', 'S2']} with names of states",
     "poisson": "'neural', {canonical = [['q', 'p']]} with names of states, or {matrix = [[0, 1], [-1, 0]]}",
     "friction": "'neural' or {matrix = [[1, -1], [-1, 1]]}",
 }
@@ -64,7 +70,7 @@ class ModelSpec(Spec):
     entropy: EntropyForm = Key(
         default="auto",
         description="`neural`, `affine` in the state, or known: `{sum = [...]}` of states; `none`: nothing but L∇E; "
-        "auto: `none` for two states that go round, else `neural`",
+        "`bath`: heat goes into surroundings, x' = (L - M)∇E; auto: `none` for two states that go round, else `neural`",
     )
     poisson: PoissonForm = Key(
         default="neural", description="`neural`, or known: `{canonical = [[q, p], ...]}`, `{matrix = [[...], ...]}`"
@@ -121,14 +127,15 @@ def build(
     for_energy, for_entropy, for_poisson, for_friction = jax.random.split(key, 4)
     energy = _potential(spec.energy, n_states, physics.energy_kernel, e, size, for_energy)
     entropy = physics.entropy or _potential(spec.entropy, n_states, physics.entropy_kernel, s, size, for_entropy)
-    reversible = FreePoissonBracket if physics.conserves else PoissonBracket
+    reversible = FreePoissonBracket if physics.conserves or physics.is_open else PoissonBracket
+    irreversible = FreeFrictionBracket if physics.is_open else FrictionBracket
     poisson = _scaled(reversible(**brackets, key=for_poisson), 1 / s, 1 / e)
-    friction = _scaled(FrictionBracket(**brackets, key=for_friction), 1 / e, 1 / s)
+    friction = _scaled(irreversible(**brackets, key=for_friction), 1 / e, 1 / s)
     if box is not None:
         poisson, friction = ConfinedBracket(poisson, box), ConfinedBracket(friction, box)
     return GenericField(
         energy_potential=physics.energy or energy,
-        entropy_potential=entropy,
+        entropy_potential=None if physics.is_open else entropy,
         reversible=physics.poisson or poisson,
         irreversible=physics.friction or friction,
     )

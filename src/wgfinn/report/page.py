@@ -129,7 +129,9 @@ def _tiles(data: ReportData, held_out: Sequence[str]) -> list[tuple[str, str, st
         tiles.append(("Worst run", percent(data.worst_error), data.worst_run))
     if ratios:
         tiles.append(("Residual over noise", factor(max(ratios)), "1 is as good as the data; worst state"))
-    if data.checks is not None:
+    if data.checks is not None and data.checks.is_open:
+        tiles.append(("Largest rise of energy", power(data.checks.energy_drift), "0 by the second law: heat leaves"))
+    elif data.checks is not None:
         tiles.append(("Energy drift", power(data.checks.energy_drift), "of its natural variation, at most"))
         tiles.append(("Least entropy step", power(data.checks.min_entropy_increment), "0 or more by the second law"))
     return tiles

@@ -112,6 +112,16 @@ def _law_lines(checks: ThermodynamicChecks | None) -> list[str]:
     drift, fall = checks.energy_drift, max(0.0, -checks.min_entropy_increment)
     if not (math.isfinite(drift) and math.isfinite(fall)):
         return ["Energy and entropy cannot be judged where a prediction left the finite range."]
+    if checks.is_open:
+        return [
+            "The model is open: heat goes into surroundings that are no states. "
+            + (
+                "Energy never rises."
+                if drift == 0
+                else f"Energy rises by {power(drift)} of its natural variation at most"
+                + (", which is rounding and step error." if drift < _NEGLIGIBLE else ".")
+            )
+        ]
     kept = (
         f"Energy is conserved: it drifts by {power(drift)} of its natural variation at most."
         if drift < _NEGLIGIBLE
