@@ -14,7 +14,7 @@ from wgfinn.fitting import FitSpec, fit
 from wgfinn.fitting.choices import resolve
 
 SETTINGS = {
-    "model": {"layers": 2, "width": 8, "entropy": "bath"},
+    "model": {"layers": 2, "width": 8},
     "training": {"starts": 2, "members": 2, "steps": 400, "decays": [0.0]},
     "optimiser": {"decay_every": 50},
     "polish": {"steps": 0},
@@ -75,7 +75,16 @@ def test_evaluate_and_report_say_that_it_is_open(swung, tmp_path):
     assert "Energy drift" not in page
 
 
-@pytest.mark.parametrize("runs", [some_runs(), swings()])
-def test_a_bath_is_taken_on_request_alone(runs):
-    spec = resolve(parse(FitSpec, {}), runs)
-    assert spec.model.entropy in ("neural", "none")
+@pytest.mark.parametrize(
+    ("runs", "model", "chosen"),
+    [
+        (swings(), {}, "bath"),
+        (swings(), {"poisson": {"canonical": [["q", "p"]]}}, "bath"),
+        (swings(friction=0.0), {}, "none"),
+        (swings(), {"entropy": "none"}, "none"),
+        (swings(), {"field": "plain"}, "neural"),
+        (some_runs(), {}, "neural"),
+    ],
+)
+def test_two_states_that_die_down_have_a_bath(runs, model, chosen):
+    assert resolve(parse(FitSpec, {"model": model}), runs).model.entropy == chosen

@@ -456,6 +456,17 @@ def test_a_verdict_tells_of_outliers():
         assert [line.split(",")[0] for line in verdict.lines if "outliers" in line] == words
 
 
+@pytest.mark.parametrize(
+    ("entropy", "misfit", "told"),
+    [("none", 1.0, False), ("none", 1.5, True), ("neural", 1.5, False), ("neural", 9.0, True), ("bath", 9.0, False)],
+)
+def test_a_verdict_names_heat_that_was_not_measured(entropy, misfit, told):
+    verdict = judge(
+        Misfit(np.full(3, misfit), np.ones(3)), some_runs(3), np.full(3, 0.2), held_out=True, entropy=entropy
+    )
+    assert told is any("the heat was not measured" in line for line in verdict.lines)
+
+
 def test_a_verdict_on_one_run():
     verdict = judge(Misfit(np.ones(1), np.ones(3)), some_runs(1), np.full(3, 0.01), held_out=False)
     assert verdict.headline.startswith("Good: the one training run predicted to within the noise")

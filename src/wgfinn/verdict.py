@@ -23,9 +23,9 @@ _FORMS = {
     "bath": "learnt as open: the energy of the states falls, and the heat goes into surroundings that are no states.",
 }
 
-_DIES_DOWN = (
-    "if the motion dies down: measure the state that takes up the heat as well (a temperature, an internal energy), or "
-    "let it go into surroundings (model.entropy = 'bath')."
+_UNMEASURED_HEAT = (
+    "if something rubs and the heat was not measured: measure the state that takes it up as well (a temperature, an "
+    "internal energy), or let it go into surroundings (model.entropy = 'bath')."
 )
 
 
@@ -97,8 +97,8 @@ def judge(
         lines.append(f"the training ended at step {ended_at} by itself: these runs were not predicted any better.")
     if isinstance(entropy, str) and entropy in _FORMS:
         lines.append(_FORMS[entropy])
-    if level != "good" and entropy == "none":
-        lines.append(_DIES_DOWN)
+    if (entropy == "none" and level != "good") or (entropy != "bath" and level == "poor"):
+        lines.append(_UNMEASURED_HEAT)
     if level == "fair":
         lines.append("try more runs, what is known of the physics ([model]), or more starts (training.starts).")
     if level == "poor":

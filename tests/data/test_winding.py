@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from wgfinn.data import Trajectories, goes_round
+from wgfinn.data import Trajectories, winding
 
 T = np.linspace(0, 20, 200)
 SCALES = np.array([1e4, 1e-3])
@@ -24,6 +24,10 @@ def spiral(t):
     return np.exp(-0.1 * t) * np.cos(t), -np.exp(-0.1 * t) * np.sin(t)
 
 
+def outwards(t):
+    return np.exp(0.1 * t) * np.cos(t), -np.exp(0.1 * t) * np.sin(t)
+
+
 def relaxation(t):
     return np.exp(-t / 3), 1 - np.exp(-t / 3)
 
@@ -34,18 +38,34 @@ def overshoot(t):
 
 @pytest.mark.parametrize("noise", [0.0, 0.01, 0.1])
 @pytest.mark.parametrize(
-    ("path", "expected"), [(circle, True), (spiral, True), (relaxation, False), (overshoot, False)]
+    ("path", "expected"),
+    [
+        (circle, "circling"),
+        (spiral, "dying down"),
+        (outwards, "circling"),
+        (relaxation, "other"),
+        (overshoot, "other"),
+    ],
 )
-def test_goes_round(path, expected, noise):
-    assert goes_round(*runs_of(path, noise)) is expected
+def test_winding(path, expected, noise):
+    assert winding(*runs_of(path, noise)) == expected
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_turns_that_grow_in_some_runs(noise):
+    """Towards a limit cycle from both sides: not what friction does."""
+    inwards, _ = runs_of(spiral, noise)
+    growing, sizes = runs_of(outwards, noise)
+    mixed = Trajectories.from_arrays([run.x for run in inwards.runs + growing.runs[:3]], T)
+    assert winding(mixed, sizes) == "circling"
 
 
 def test_incomplete_runs_and_unknown_noise():
     runs, noise = runs_of(circle, 0.02)
     rng = np.random.default_rng(0)
     holes = runs.with_states([np.where(rng.random(run.x.shape) < 0.1, np.nan, run.x) for run in runs.runs])
-    assert goes_round(holes, np.array([noise[0], np.nan]))
-    assert not goes_round(runs.subset([0]).with_states([np.full((200, 2), [1.0, 0.0])]), noise)
+    assert winding(holes, np.array([noise[0], np.nan])) == "circling"
+    assert winding(runs.subset([0]).with_states([np.full((200, 2), [1.0, 0.0])]), noise) == "other"
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.1])
@@ -55,10 +75,10 @@ def test_many_turns_and_long_runs(noise):
     for turns, samples in ((100, 10_000), (3, 1_000_000)):
         t = np.linspace(0, 2 * np.pi * turns, samples)
         x = np.stack(circle(t), axis=1) + noise * rng.standard_normal((samples, 2))
-        assert goes_round(Trajectories.from_arrays([x], t), np.array([noise, noise]))
+        assert winding(Trajectories.from_arrays([x], t), np.array([noise, noise])) == "circling"
 
 
 def test_other_numbers_of_states():
     runs, noise = runs_of(circle, 0.02)
     three = Trajectories.from_arrays([np.c_[run.x, run.x[:, :1]] for run in runs.runs], T)
-    assert not goes_round(three, np.append(noise, noise[0]))
+    assert winding(three, np.append(noise, noise[0])) == "other"

@@ -43,6 +43,13 @@ def test_a_single_state_cannot_move():
     assert "'x1' is the only state" in kinds(measured(wave(4.0)))["single_state"]
 
 
+def test_two_states_that_go_round():
+    swings, decay = (wave(4.0), wave(4.0, np.pi / 2)), np.exp(-T / 20)
+    assert "model.entropy = 'none'" in kinds(measured(*swings))["two_states"]
+    assert "a fit learns that of surroundings" in kinds(measured(*(decay * x for x in swings)))["two_states"]
+    assert "two_states" not in kinds(measured(decay, decay**2))
+
+
 def test_runs_and_steps():
     a, b = np.arange(20) * 0.5, np.arange(50) * 0.5
     rng = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from wgfinn.data.segments import cut, fair_length
 from wgfinn.data.split import split
 from wgfinn.data.trajectories import Run, Trajectories, as_trajectories
 from wgfinn.data.units import amount, duration_unit, rate_unit, with_unit
-from wgfinn.data.winding import goes_round
+from wgfinn.data.winding import Winding, winding
 
 __all__ = [
     "SHARE",
@@ -38,7 +38,8 @@ __all__ = [
     "estimate_noise",
     "evenly_spaced",
     "fair_length",
-    "goes_round",
+    "Winding",
+    "winding",
     "load",
     "load_start_states",
     "rate_unit",

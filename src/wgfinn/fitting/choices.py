@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from wgfinn import weak
-from wgfinn.data import Scales, Trajectories, estimate_noise, fair_length, goes_round, state_std
+from wgfinn.data import Scales, Trajectories, estimate_noise, fair_length, state_std, winding
 from wgfinn.fitting.spec import FitSpec
 from wgfinn.losses import width_over_gaps
 from wgfinn.models import ModelSpec
@@ -34,10 +34,13 @@ def resolve(spec: FitSpec, trajectories: Trajectories) -> FitSpec:
     return spec.model_copy(update=chosen)
 
 
-def choose_entropy(model: ModelSpec, trajectories: Trajectories) -> Literal["neural", "none"]:
-    """In two states L∇S = 0 leaves nothing of L beside an entropy, and without L nothing goes round."""
-    conserves = model.field == "generic" and model.friction == "neural"
-    return "none" if conserves and goes_round(trajectories, estimate_noise(trajectories)) else "neural"
+def choose_entropy(model: ModelSpec, trajectories: Trajectories) -> Literal["neural", "none", "bath"]:
+    """In two states L∇S = 0 leaves nothing of L beside an entropy, and without L nothing goes round. Where the turns
+    grow smaller, energy leaves for what was not measured."""
+    if model.field != "generic" or model.friction != "neural":
+        return "neural"
+    forms = {"circling": "none", "dying down": "bath", "other": "neural"}
+    return forms[winding(trajectories, estimate_noise(trajectories))]
 
 
 def choose_test_functions(trajectories: Trajectories) -> TestFunctionSpec:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from wgfinn.data import Run, Trajectories, amount, duration_unit, goes_round
+from wgfinn.data import Run, Trajectories, amount, duration_unit, winding
 from wgfinn.inspection.gaps import gap_indices
 
 Level = Literal["warning", "note"]
@@ -100,13 +100,18 @@ def _single_state(facts: Facts) -> Iterator[Finding]:
 
 
 def _two_states(facts: Facts) -> Iterator[Finding]:
-    if goes_round(facts.trajectories, facts.noise):
+    learnt = {
+        "circling": "none (model.entropy = 'none') and conserves the energy. If something rubs, measure the state that "
+        "takes up the heat as well, or let it go into surroundings (model.entropy = 'bath').",
+        "dying down": "that of surroundings that take up the heat (model.entropy = 'bath'), since the motion dies down: "
+        "the energy of the states falls. If a state holds the heat, measure it as well.",
+    }.get(winding(facts.trajectories, facts.noise))
+    if learnt is not None:
         yield Finding(
             "two_states",
             "note",
-            "two states that go round: beside an entropy, L∇S = 0 would leave nothing reversible, so that a fit learns "
-            "none (model.entropy = 'none') and conserves the energy. If the motion dies down, it needs the state that "
-            "takes up the heat as well, or surroundings that do (model.entropy = 'bath').",
+            "two states that go round: beside an entropy of their own, L∇S = 0 would leave nothing reversible, so that "
+            f"a fit learns {learnt}",
         )
 
 
