@@ -26,6 +26,7 @@ __all__ = [
     "Run",
     "Scales",
     "Trajectories",
+    "Winding",
     "add_noise",
     "amount",
     "as_trajectories",
@@ -38,8 +39,6 @@ __all__ = [
     "estimate_noise",
     "evenly_spaced",
     "fair_length",
-    "Winding",
-    "winding",
     "load",
     "load_start_states",
     "rate_unit",
@@ -49,5 +48,6 @@ __all__ = [
     "split",
     "state_std",
     "stretches",
+    "winding",
     "with_unit",
 ]

@@ -1,4 +1,4 @@
-"""How runs of two states move: whether they go round, as all that swings or circles, and whether the turns grow smaller.
+"""How runs of two states move: whether they go round, as all that swings does, and whether the turns grow smaller.
 
 The direction of motion turns by a whole turn or more. It is read off a path of steps that stand out from the noise.
 """
@@ -25,8 +25,8 @@ _SMALLER, _NO_LARGER, _NEARLY_ALL = 0.85, 1.0, 0.8
 
 
 def winding(trajectories: Trajectories, noise: Float64[np.ndarray, " state"]) -> Winding:
-    """`circling` if most runs of two states turn by more than a whole turn, `dying down` if their last turns are smaller
-    than their first as well; `other` for any other number of states."""
+    """`circling` if most runs of two states turn by more than a whole turn, `dying down` if their last turns are also
+    smaller than their first; `other` for any other number of states."""
     spread = state_std(trajectories)
     if trajectories.n_states != 2 or not (spread > 0).all():
         return "other"

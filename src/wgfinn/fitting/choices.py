@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from wgfinn import weak
-from wgfinn.data import Scales, Trajectories, estimate_noise, fair_length, state_std, winding
+from wgfinn.data import Scales, Trajectories, Winding, estimate_noise, fair_length, state_std, winding
 from wgfinn.fitting.spec import FitSpec
 from wgfinn.losses import width_over_gaps
 from wgfinn.models import ModelSpec
@@ -39,7 +39,11 @@ def choose_entropy(model: ModelSpec, trajectories: Trajectories) -> Literal["neu
     grow smaller, energy leaves for what was not measured."""
     if model.field != "generic" or model.friction != "neural":
         return "neural"
-    forms = {"circling": "none", "dying down": "bath", "other": "neural"}
+    forms: dict[Winding, Literal["neural", "none", "bath"]] = {
+        "circling": "none",
+        "dying down": "bath",
+        "other": "neural",
+    }
     return forms[winding(trajectories, estimate_noise(trajectories))]
 
 

@@ -103,8 +103,8 @@ def _two_states(facts: Facts) -> Iterator[Finding]:
     learnt = {
         "circling": "none (model.entropy = 'none') and conserves the energy. If something rubs, measure the state that "
         "takes up the heat as well, or let it go into surroundings (model.entropy = 'bath').",
-        "dying down": "that of surroundings that take up the heat (model.entropy = 'bath'), since the motion dies down: "
-        "the energy of the states falls. If a state holds the heat, measure it as well.",
+        "dying down": "that of surroundings which take up the heat (model.entropy = 'bath'), since the motion dies "
+        "down: the energy of the states falls. If a state holds the heat, measure it as well.",
     }.get(winding(facts.trajectories, facts.noise))
     if learnt is not None:
         yield Finding(

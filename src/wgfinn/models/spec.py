@@ -70,7 +70,8 @@ class ModelSpec(Spec):
     entropy: EntropyForm = Key(
         default="auto",
         description="`neural`, `affine` in the state, or known: `{sum = [...]}` of states; `none`: nothing but L∇E; "
-        "`bath`: heat goes into surroundings, x' = (L - M)∇E; auto: for two states that go round `none`, or `bath` if they die down, else `neural`",
+        "`bath`: heat goes into surroundings, x' = (L - M)∇E; "
+        "auto: for two states that go round `none`, or `bath` if they die down, else `neural`",
     )
     poisson: PoissonForm = Key(
         default="neural", description="`neural`, or known: `{canonical = [[q, p], ...]}`, `{matrix = [[...], ...]}`"
