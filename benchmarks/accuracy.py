@@ -39,11 +39,13 @@ from wgfinn.training import Record, member
 FIRST_SEED = 2000
 SETTINGS = {
     "default": {},
+    "without_polish": {"polish": {"steps": 0}},
     "without_refinement": {"refine": {"steps": 0}},
+    "weak_stage": {"polish": {"steps": 0}, "refine": {"steps": 0}},
     "one_start": {"training": {"starts": 1, "members": 1}},
-    "one_start_without_refinement": {"training": {"starts": 1, "members": 1}, "refine": {"steps": 0}},
     "adamw": {"optimiser": {"name": "adamw"}, "refine": {"optimiser": {"name": "adamw"}}},
     "tanh": {"model": {"activation": "tanh"}},
+    "paper_windows": {"test_functions": {"width": 80, "degree": 4, "overlap": 0.9}},
 }
 ARMS = (*SETTINGS, "protocol")
 COLOURS = {"default": "#0072B2", "protocol": "#D55E00"}

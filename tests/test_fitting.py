@@ -400,7 +400,8 @@ def test_a_single_state_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"one state, 'T', .* needs two or more.*model\.field = 'plain'"):
         fit(runs, small_spec(GENERIC), folder=tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    assert fit(runs, small_spec()).names == ("T",)
+    for model in ({**GENERIC, "entropy": "bath"}, PLAIN):
+        assert fit(runs, small_spec(model)).names == ("T",)
 
 
 def test_data_without_motion_are_refused():

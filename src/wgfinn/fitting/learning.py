@@ -78,11 +78,12 @@ def _check_motion(spec: FitSpec, trajectories: Trajectories) -> None:
             f"no state ever moves ({', '.join(trajectories.names)} are constant): there is nothing to learn. "
             "Check which columns are the states."
         )
-    if spec.model.field == "generic" and trajectories.n_states == 1:
+    if spec.model.field == "generic" and spec.model.entropy != "bath" and trajectories.n_states == 1:
         raise InputError(
             f"the data have one state, {trajectories.names[0]!r}, but x' = L∇E + M∇S needs two or more: alone, a state "
             "that conserves its energy stands still. Add the state it exchanges energy with (give all of them in "
-            "--states), or learn without thermodynamics by model.field = 'plain'."
+            "--states), let the energy go into surroundings (model.entropy = 'bath'), or learn without thermodynamics "
+            "by model.field = 'plain'."
         )
 
 

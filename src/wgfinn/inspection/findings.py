@@ -95,7 +95,7 @@ def _single_state(facts: Facts) -> Iterator[Finding]:
             "single_state",
             "warning",
             f"{facts.names[0]!r} is the only state: with conserved energy it could not move, so that a fit needs the "
-            "state it exchanges energy with, or model.field = 'plain'.",
+            "state it exchanges energy with, or surroundings (model.entropy = 'bath').",
         )
 
 
