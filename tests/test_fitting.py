@@ -16,7 +16,7 @@ from wgfinn._errors import ArtefactError, InputError
 from wgfinn._spec import parse
 from wgfinn.artefact import load_model
 from wgfinn.cli.progress import fit_summary
-from wgfinn.data import Scales, Trajectories, estimate_noise
+from wgfinn.data import Scales, Trajectories, estimate_noise, mended
 from wgfinn.fitting import (
     CHECKPOINT_FILE,
     METRICS_FILE,
@@ -392,6 +392,19 @@ def test_members_with_data_of_their_own_equal_members_alone():
 def test_data_of_other_shapes_do_not_train_together(other):
     with pytest.raises(InputError, match="train together only if their runs agree in number and length"):
         train_members(some_members(1e-2, 1e-2, runs=[RUNS, other]), SPEC)
+
+
+def test_outliers_are_not_learnt_from():
+    """One value of a sensor that was off. Kept, it fills the scales."""
+    x = [run.x.copy() for run in RUNS.runs]
+    x[1][7, 2] = -9999.0
+    off = RUNS.with_states(x)
+    clear = mended(off, estimate_noise(off))
+    learnt, alike = (fit(runs, small_spec()) for runs in (off, clear))
+    for a, b in zip(jax.tree.leaves(learnt.fields), jax.tree.leaves(alike.fields), strict=True):
+        np.testing.assert_array_equal(a, b)
+    kept = fit(off, small_spec().model_copy(update={"outliers": "keep"}))
+    assert kept.manifest.scales["scale"][2] > 100 * learnt.manifest.scales["scale"][2]
 
 
 def test_a_single_state_is_refused(tmp_path):

@@ -39,11 +39,13 @@ def judge(
     coverage: float | None = None,
     ended_at: int | None = None,
     entropy: EntropyForm = "neural",
+    mended: float = 0.0,
 ) -> Verdict:
     """The verdict on a field whose predictions of `runs` have this misfit; all in the same coordinates.
 
     `chi_square` of the weak residuals by state, `coverage` of the members' bands, where they are known;
-    `ended_at`: the step at which the training ended before its time; `entropy`: the form that the field has."""
+    `ended_at`: the step at which the training ended before its time; `entropy`: the form that the field has; `mended`:
+    the part of all measurements that were put between their neighbours beforehand."""
     spread = signal_level(runs, noise)
     typical = misfit.typical
     level: Level = "good" if typical <= _GOOD else "fair" if typical <= max(_FAIR, _PART * spread) else "poor"
@@ -77,10 +79,11 @@ def judge(
     if stray:
         shown = ", ".join(stray[:5]) + (f" and {len(stray) - 5} more" if len(stray) > 5 else "")
         lines.append(f"missed by far more than the others: run {shown}; more runs that start like these would help.")
-    if misfit.outliers > 0:
+    outliers = mended + misfit.outliers
+    if outliers > 0:
         lines.append(
-            f"outliers: {100 * misfit.outliers:.2g} % of the measurements stand alone, far from a prediction that "
-            "meets the samples beside them; they do not count."
+            f"outliers: {100 * outliers:.2g} % of the measurements stand alone, far from those beside them; they do "
+            "not count."
         )
     weak = [n for n, m in zip(runs.names, misfit.per_state, strict=True) if not m <= _WEAK_STATE * max(1.0, typical)]
     if weak:

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float64, Int
 
-from wgfinn.data.local_cubic import lagrange, stencils
+from wgfinn.data.local_cubic import fill
 from wgfinn.data.trajectories import Run
 
 # Gaps that exceed the limit by rounding alone do not exceed it.
@@ -24,7 +24,7 @@ def stretches(run: Run, longest: float) -> tuple[Run, ...]:
     x, sigma = (None if given is None else _spread(given, measured, len(t)) for given in (run.x, run.sigma))
     assert x is not None
     for state in range(x.shape[1]):
-        _fill(t, x[:, state], None if sigma is None else sigma[:, state], limit)
+        fill(t, x[:, state], None if sigma is None else sigma[:, state], limit)
     rows = np.flatnonzero(~np.isnan(x).any(axis=1))
     if rows.size == 0:
         return ()
@@ -50,25 +50,3 @@ def _spread(
     spread = np.full((length, given.shape[1]), np.nan)
     spread[places] = given
     return spread
-
-
-def _fill(
-    t: Float64[np.ndarray, " time"],
-    x: Float64[np.ndarray, " time"],
-    sigma: Float64[np.ndarray, " time"] | None,
-    limit: float,
-) -> None:
-    """Fill the short gaps of one state in place."""
-    measured = np.flatnonzero(~np.isnan(x))
-    for known in np.split(measured, np.flatnonzero(np.diff(t[measured]) > limit) + 1):
-        if known.size < 4:
-            continue
-        missing = np.setdiff1d(np.arange(known[0], known[-1]), known, assume_unique=True)
-        four = stencils(t[known])
-        if missing.size == 0 or four is None:
-            continue
-        nodes = known[four[np.searchsorted(t[known], t[missing]) - 1]]
-        weights = lagrange(t[nodes], t[missing])
-        x[missing] = np.sum(weights * x[nodes], axis=1)
-        if sigma is not None:
-            sigma[missing] = np.sqrt(np.sum((weights * sigma[nodes]) ** 2, axis=1))

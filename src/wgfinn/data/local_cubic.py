@@ -47,6 +47,30 @@ def lagrange(
     return weights
 
 
+def fill(
+    t: Float64[np.ndarray, " time"],
+    x: Float64[np.ndarray, " time"],
+    sigma: Float64[np.ndarray, " time"] | None,
+    limit: float,
+) -> None:
+    """Fill the gaps (NaN) of one state that are no longer than `limit`, in place, by the cubic through four measured
+    values about them; nothing is extrapolated. The noise level of what is filled in follows from those it was made of,
+    as if their errors were independent."""
+    measured = np.flatnonzero(~np.isnan(x))
+    for known in np.split(measured, np.flatnonzero(np.diff(t[measured]) > limit) + 1):
+        if known.size < 4:
+            continue
+        missing = np.setdiff1d(np.arange(known[0], known[-1]), known, assume_unique=True)
+        four = stencils(t[known])
+        if missing.size == 0 or four is None:
+            continue
+        nodes = known[four[np.searchsorted(t[known], t[missing]) - 1]]
+        weights = lagrange(t[nodes], t[missing])
+        x[missing] = np.sum(weights * x[nodes], axis=1)
+        if sigma is not None:
+            sigma[missing] = np.sqrt(np.sum((weights * sigma[nodes]) ** 2, axis=1))
+
+
 def quadrature_weights(t: Float64[np.ndarray, " time"]) -> Float64[np.ndarray, " time"]:
     r"""$w_k$ with $\sum_k w_k g(t_k) \approx \int g\,dt$ for a function that vanishes outside the record.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from wgfinn._errors import InputError
 from wgfinn.artefact import Manifest, MemberManifest, Model, describe_data, save_model, serve_index, versions
-from wgfinn.data import Trajectories, state_std
+from wgfinn.data import Trajectories, estimate_noise, mended, part_changed, state_std
 from wgfinn.fitting.choices import choose_scales, resolve
 from wgfinn.fitting.folder import (
     CHECKPOINT_FILE,
@@ -42,6 +42,9 @@ def fit(
     model is what was best until then.
     """
     _check_motion(spec, trajectories)
+    measured = trajectories
+    if spec.outliers == "mend":
+        trajectories = mended(measured, estimate_noise(measured))
     spec = resolve(spec, trajectories)
     if spec.test_functions is not None:
         # Before anything is written.
@@ -54,18 +57,19 @@ def fit(
         if not resume:
             checkpoint.unlink(missing_ok=True)
             refinement_checkpoint(checkpoint).unlink(missing_ok=True)
-            write_settings(folder, spec, trajectories, source)
+            write_settings(folder, spec, measured, source)
     go = train_staged if spec.method == "auto" else _train_at_once
     learnt_from, members, trained = go(
         trajectories,
         spec,
         functions=functions,
+        mended=part_changed(measured, trajectories),
         observe=observe,
         checkpoint=checkpoint,
         checkpoint_seconds=checkpoint_seconds,
         resume=resume,
     )
-    model = Model(trained.fields, _manifest(trajectories, learnt_from, spec, members, trained))
+    model = Model(trained.fields, _manifest(measured, learnt_from, spec, members, trained))
     if folder is not None:
         save_model(model, folder / MODEL_FILE)
     return model
@@ -87,8 +91,8 @@ def _check_motion(spec: FitSpec, trajectories: Trajectories) -> None:
         )
 
 
-def _train_at_once(trajectories: Trajectories, spec: FitSpec, **options: Any):
-    """One stage: all members on all runs."""
+def _train_at_once(trajectories: Trajectories, spec: FitSpec, *, mended: float, **options: Any):
+    """One stage: all members on all runs; no verdict tells of it."""
     members = ensemble(trajectories, spec)
     return trajectories, members, train_members(members, spec, **options)
 

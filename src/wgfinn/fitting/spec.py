@@ -24,6 +24,9 @@ class FitSpec(Spec):
         default="standardised", description="where the networks live; the structure is exact in physical coordinates"
     )
     weights: Weights = Key(default="inverse_std", description="state weights W of the loss (paper: inverse_std)")
+    outliers: Literal["mend", "keep"] = Key(
+        default="mend", description="single samples far off both neighbours: put between these first, or learnt from"
+    )
     data: DataSpec = Key(default=DataSpec(), description="roles of columns, for commands that read DATA")
     model: ModelSpec = ModelSpec()
     test_functions: TestFunctionSpec | None = Key(default=None, description="none: from the data's noise")
@@ -42,6 +45,7 @@ class FitSpec(Spec):
 PAPER: dict[str, Any] = {
     "method": "weak",
     "coordinates": "physical",
+    "outliers": "keep",
     "model": {"initialisation": "paper", "layers": 5, "width": 30, "activation": "tanh", "confined": False},
     "optimiser": {"name": "adamw", "rate": 1e-3, "decay": 0.95, "decay_every": 1_000},
     "training": {"steps": 60_000, "batch": "all", "members": 1},

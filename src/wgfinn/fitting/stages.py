@@ -57,7 +57,8 @@ class _Chosen:
 def train_staged(
     trajectories: Trajectories, spec: FitSpec, **options: Any
 ) -> tuple[Trajectories, list[Member], Trained]:
-    """All stages; also the runs that were learnt from and the members that were chosen."""
+    """All stages; also the runs that were learnt from and the members that were chosen. `mended`: the part of the
+    measurements that was put between their neighbours, which the verdict tells."""
     with graceful_interrupt() as should_stop:
         return _stages(trajectories, spec, should_stop=should_stop, **options)
 
@@ -67,6 +68,7 @@ def _stages(
     spec: FitSpec,
     *,
     functions: KnownFunctions,
+    mended: float,
     observe: Observer | None,
     checkpoint: Path | None,
     checkpoint_seconds: float,
@@ -147,6 +149,7 @@ def _stages(
         coverage=coverage(refined.misfits, scaled_judged, noise),
         ended_at=steps_done if refined.ended_early else None,
         entropy=spec.model.entropy,
+        mended=mended,
     )
     trained = Trained(
         fields=stack(refined.fields),

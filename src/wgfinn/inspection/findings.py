@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from wgfinn.data import Run, Trajectories, amount, duration_unit, winding
+from wgfinn.data import Run, Trajectories, amount, duration_unit, lone_samples, winding
 from wgfinn.inspection.gaps import gap_indices
 
 Level = Literal["warning", "note"]
@@ -21,7 +21,6 @@ _DIFFERENT_DURATIONS = 5.0
 _SAME_STEP = 0.1
 _ALMOST_ONE = 0.9999
 _FAR_APART = 1e4
-_OUTLIER = 8.0
 _LOUD, _SILENT = 0.5, 1e-4
 _PERIODS = ((2 * math.pi, "2π", "numpy.unwrap(x)"), (360.0, "360", "numpy.unwrap(x, period=360)"))
 _NAMED = 4
@@ -227,34 +226,19 @@ def _wrapped_angles(facts: Facts) -> Iterator[Finding]:
 
 
 def _outliers(facts: Facts) -> Iterator[Finding]:
+    lone = [lone_samples(run, facts.noise, facts.spread) for run in facts.trajectories.runs]
     for k in facts.moving():
-        found = [(run, int(index)) for run in facts.trajectories.runs for index in _spikes(facts, run, k)]
+        of_run = zip(facts.trajectories.runs, lone, strict=True)
+        found = [(run, int(index)) for run, alone in of_run for index in np.flatnonzero(alone[:, k])]
         if found:
             run, index = found[0]
             yield Finding(
                 "outliers",
                 "warning",
-                f"state {facts.names[k]!r} has {_count(len(found), 'single sample')} far off both neighbours (more "
-                f"than {_OUTLIER:g} standard deviations of the noise), the first at t = {facts.time(run.t[index], 6)} "
-                f"in run {run.name!r}: x = {run.x[index, k]:.4g}. Mend or drop them.",
+                f"state {facts.names[k]!r} has {_count(len(found), 'single sample')} far off both neighbours "
+                f"(more than eight standard deviations of the noise), the first at t = {facts.time(run.t[index], 6)} "
+                f"in run {run.name!r}: x = {run.x[index, k]:.4g}. The default fit puts them between their neighbours.",
             )
-
-
-def _spikes(facts: Facts, run: Run, state: int) -> np.ndarray:
-    """Samples that leave both neighbours, which agree, to the same side."""
-    x = run.x[:, state]
-    if x.size < 3:
-        return np.zeros(0, int)
-    left, right = x[1:-1] - x[:-2], x[1:-1] - x[2:]
-    off = np.minimum(np.abs(left), np.abs(right))
-    # A peak of fast motion is no outlier: ordinary changes, and a part of the whole spread, count as well as the noise.
-    usual = max(
-        float(np.nan_to_num(facts.noise[state])),
-        float(np.nanmedian(np.abs(left))) if np.isfinite(left).any() else 0.0,
-        0.01 * float(facts.spread[state]),
-    )
-    spike = (left * right > 0) & (off > _OUTLIER * usual) & (np.abs(x[2:] - x[:-2]) < 0.5 * off)
-    return np.flatnonzero(spike) + 1
 
 
 def _quantised(facts: Facts) -> Iterator[Finding]:
