@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from wgfinn.data import Run, Trajectories, amount, duration_unit, lone_samples, winding
+from wgfinn.data import Run, Trajectories, amount, duration_unit, lone_samples, mended, winding
 from wgfinn.inspection.gaps import gap_indices
 
 Level = Literal["warning", "note"]
@@ -104,7 +104,7 @@ def _two_states(facts: Facts) -> Iterator[Finding]:
         "takes up the heat as well, or let it go into surroundings (model.entropy = 'bath').",
         "dying down": "that of surroundings which take up the heat (model.entropy = 'bath'), since the motion dies "
         "down: the energy of the states falls. If a state holds the heat, measure it as well.",
-    }.get(winding(facts.trajectories, facts.noise))
+    }.get(winding(mended(facts.trajectories, facts.noise), facts.noise))
     if learnt is not None:
         yield Finding(
             "two_states",

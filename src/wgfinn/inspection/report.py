@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wgfinn.data import Trajectories, estimate_noise
+from wgfinn.data import Trajectories, estimate_noise, mended
 from wgfinn.inspection.findings import Facts, Finding, find
 from wgfinn.inspection.gaps import GAP, gap_indices
 from wgfinn.inspection.spectrum import Spectrum, power_spectrum, time_scales
@@ -112,7 +112,8 @@ def inspect(trajectories: Trajectories) -> Inspection:
     states = tuple(
         _state(trajectories, k, columns[k], spread[k], noise[k], spectrum, step) for k in range(len(columns))
     )
-    spec, reason = choose_test_functions(trajectories, noise)
+    clear = mended(trajectories, noise)
+    spec, reason = choose_test_functions(clear, estimate_noise(clear))
     facts = Facts(
         trajectories=trajectories,
         step=step,
