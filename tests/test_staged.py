@@ -116,6 +116,8 @@ def test_stages_and_what_they_leave(whole):
         ("refine", 30, 3),
         ("refine", 40, 2),
     ]
+    # The steps of the polish are not those of the training.
+    assert [(r["stage_step"], r["stage_steps"]) for r in records if "stage_step" in r] == [(10, 10)]
     assert steps_reached(folder) == model.manifest.steps_done == 40
     misfits = [m.misfit for m in model.manifest.members]
     assert misfits[model.manifest.served] <= (1 + resolution(RUNS.subset([0]))) * min(misfits)

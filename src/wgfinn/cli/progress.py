@@ -11,7 +11,7 @@ from wgfinn.artefact import Model
 from wgfinn.training import Observer, Record
 
 _LINE_SECONDS = 10.0
-_DOING = {"polish": "polishing, ", "refine": "refining, "}
+_DOING = {"polish": "polishing", "refine": "refining"}
 # The misfit of a member none of whose predictions stayed finite.
 _LOST = 1e3
 
@@ -64,7 +64,11 @@ def _line_printer(console: Console, title: str) -> Observer:
 
 def _loss(record: Record) -> str:
     """The refinement has a loss of its own: mean squared misfits in noise units."""
-    return f"{_DOING.get(record.stage, '')}loss {_best_loss(record):.3e}"
+    loss = f"loss {_best_loss(record):.3e}"
+    if record.stage not in _DOING:
+        return loss
+    within = "" if record.within is None else " {} of {}".format(*record.within)
+    return f"{_DOING[record.stage]}{within}, {loss}"
 
 
 class _Speed:

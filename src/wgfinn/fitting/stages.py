@@ -230,9 +230,17 @@ class _Clock:
 
     def in_polish(self, record: Record) -> None:
         """Its few steps are not counted."""
-        seconds, step = self._before + record.seconds, self._spec.training.steps
-        self._seconds = seconds
-        self._tell(replace(record, step=step, steps=self._spec.total_steps, seconds=seconds, stage="polish"))
+        self._seconds = self._before + record.seconds
+        self._tell(
+            replace(
+                record,
+                step=self._spec.training.steps,
+                steps=self._spec.total_steps,
+                seconds=self._seconds,
+                stage="polish",
+                within=(record.step, record.steps),
+            )
+        )
 
     def in_refinement(self, record: Record) -> None:
         self._tell(

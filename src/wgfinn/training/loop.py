@@ -51,11 +51,15 @@ class Record:
     seconds: float
     members: tuple[MemberRecord, ...]
     stage: str = "train"
+    within: tuple[int, int] | None = None
+    """The step, and how many there are, of a stage whose steps do not count as those of the training."""
 
     def to_dict(self) -> dict[str, Any]:
+        within = {} if self.within is None else {"stage_step": self.within[0], "stage_steps": self.within[1]}
         return {
             "stage": self.stage,
             "step": self.step,
+            **within,
             "seconds": round(self.seconds, 3),
             "members": [vars(m) | {"residual": list(m.residual)} for m in self.members],
         }
