@@ -10,7 +10,7 @@ from wgfinn.data.files import check_writable, load, load_start_states, read, sav
 from wgfinn.data.formats import DataSpec, Recording
 from wgfinn.data.gaps import stretches
 from wgfinn.data.noise import add_noise, estimate_noise, relative_noise, state_std
-from wgfinn.data.outliers import lone_samples, mended, part_changed
+from wgfinn.data.outliers import mended, part_changed
 from wgfinn.data.resampling import evenly_spaced
 from wgfinn.data.scales import Scales
 from wgfinn.data.segments import cut, fair_length
@@ -42,7 +42,6 @@ __all__ = [
     "fair_length",
     "load",
     "load_start_states",
-    "lone_samples",
     "mended",
     "part_changed",
     "rate_unit",

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from wgfinn.data import Run, Trajectories, amount, duration_unit, lone_samples, mended, winding
+from wgfinn.data import Run, Trajectories, amount, duration_unit, winding
 from wgfinn.inspection.gaps import gap_indices
 
 Level = Literal["warning", "note"]
@@ -39,7 +39,9 @@ class Finding:
 class Facts:
     """What is known of the states when the checks begin; arrays have one entry a state."""
 
+    measured: Trajectories
     trajectories: Trajectories
+    """With outliers mended."""
     step: float
     noise: np.ndarray
     spread: np.ndarray
@@ -104,7 +106,7 @@ def _two_states(facts: Facts) -> Iterator[Finding]:
         "takes up the heat as well, or let it go into surroundings (model.entropy = 'bath').",
         "dying down": "that of surroundings which take up the heat (model.entropy = 'bath'), since the motion dies "
         "down: the energy of the states falls. If a state holds the heat, measure it as well.",
-    }.get(winding(mended(facts.trajectories, facts.noise), facts.noise))
+    }.get(winding(facts.trajectories, facts.noise))
     if learnt is not None:
         yield Finding(
             "two_states",
@@ -226,10 +228,10 @@ def _wrapped_angles(facts: Facts) -> Iterator[Finding]:
 
 
 def _outliers(facts: Facts) -> Iterator[Finding]:
-    lone = [lone_samples(run, facts.noise, facts.spread) for run in facts.trajectories.runs]
+    pairs = list(zip(facts.measured.runs, facts.trajectories.runs, strict=True))
     for k in facts.moving():
-        of_run = zip(facts.trajectories.runs, lone, strict=True)
-        found = [(run, int(index)) for run, alone in of_run for index in np.flatnonzero(alone[:, k])]
+        changed = [(raw, (raw.x[:, k] != run.x[:, k]) & ~np.isnan(raw.x[:, k])) for raw, run in pairs]
+        found = [(run, int(index)) for run, there in changed for index in np.flatnonzero(there)]
         if found:
             run, index = found[0]
             yield Finding(

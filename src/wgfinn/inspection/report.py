@@ -101,8 +101,10 @@ def inspect(trajectories: Trajectories) -> Inspection:
     """Lengths, steps, ranges, noise, time scales, suitable test functions, and what looks wrong.
 
     Nothing is changed. The noise is that of `estimate_noise`, the test functions those of `choose_test_functions`,
-    which a fit uses where none are given.
+    which a fit uses where none are given. As in a fit, outliers are `mended` first, so that they do not fill the
+    ranges.
     """
+    measured, trajectories = trajectories, mended(trajectories, estimate_noise(trajectories))
     runs = trajectories.runs
     step = float(np.median(np.concatenate([np.diff(run.t) for run in runs])))
     noise = estimate_noise(trajectories)
@@ -112,9 +114,9 @@ def inspect(trajectories: Trajectories) -> Inspection:
     states = tuple(
         _state(trajectories, k, columns[k], spread[k], noise[k], spectrum, step) for k in range(len(columns))
     )
-    clear = mended(trajectories, noise)
-    spec, reason = choose_test_functions(clear, estimate_noise(clear))
+    spec, reason = choose_test_functions(trajectories, noise)
     facts = Facts(
+        measured=measured,
         trajectories=trajectories,
         step=step,
         noise=noise,
