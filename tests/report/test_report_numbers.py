@@ -1,5 +1,7 @@
 """Every number of a report against an independent computation, and the cases where there is none."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -123,6 +125,19 @@ def test_gaps_do_not_count():
     assert np.isnan(run.potentials.measured_energy[7])
     assert report.diverged == ()
     assert all(np.isfinite([s.residual, s.noise, s.mean]).all() for s in report.states)
+
+
+@pytest.mark.parametrize("outliers", ["mend", "keep"])
+def test_outliers_stand_where_their_neighbours_are(outliers):
+    """If the fit took them so."""
+    x = np.array(DATA.runs[0].x)
+    x[20, 1] = -9999.0
+    settings = {**MODEL.manifest.settings, "outliers": outliers}
+    model = replace(MODEL, manifest=MODEL.manifest.model_copy(update={"settings": settings}))
+    report = report_data(model, DATA.with_states([x, *(r.x for r in DATA.runs[1:])]))
+    values = sum(r.x.size for r in DATA.runs)
+    assert report.mended == (1 / values if outliers == "mend" else 0)
+    assert (report.states[1].spread < 100) is (outliers == "mend")
 
 
 def test_a_run_without_a_complete_sample():

@@ -33,6 +33,7 @@ FACTS = ReportData(
     n_runs=3,
     n_samples=30,
     missing=0,
+    mended=0.0,
     error=0.2,
     median_error=0.123,
     worst_run="cold",

@@ -25,7 +25,7 @@ from wgfinn.data import (
     save,
     state_std,
 )
-from wgfinn.evaluate import matching, prediction_errors, simulate_runs, spread_errors, thermodynamic_checks
+from wgfinn.evaluate import as_learnt, matching, prediction_errors, simulate_runs, spread_errors, thermodynamic_checks
 from wgfinn.fitting import MODEL_FILE
 from wgfinn.integrate import Integrator
 
@@ -205,7 +205,7 @@ def evaluate(
     drift is its largest rise.
     """
     model = open_model(run)
-    trajectories = matching(load_data(data, columns, model), model, data).from_complete_start()
+    trajectories = as_learnt(matching(load_data(data, columns, model), model, data).from_complete_start(), model)
     results = _evaluate(model, trajectories, integrator)
     if as_json:
         print_json(results)

@@ -14,7 +14,7 @@ from wgfinn.evaluate.metrics import (
     spread_errors,
     trajectory_errors,
 )
-from wgfinn.evaluate.reading import matching, read_for
+from wgfinn.evaluate.reading import as_learnt, matching, read_for
 from wgfinn.evaluate.thermodynamics import (
     ThermodynamicChecks,
     has_thermodynamics,
@@ -25,6 +25,7 @@ from wgfinn.evaluate.thermodynamics import (
 __all__ = [
     "Errors",
     "ThermodynamicChecks",
+    "as_learnt",
     "calibrate",
     "calibrate_anchored",
     "energy_entropy_figure",

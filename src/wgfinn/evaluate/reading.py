@@ -6,7 +6,7 @@ from pathlib import Path
 from wgfinn._errors import InputError
 from wgfinn._spec import parse
 from wgfinn.artefact import Model
-from wgfinn.data import DataSpec, Recording, Run, Trajectories, read
+from wgfinn.data import DataSpec, Recording, Run, Trajectories, estimate_noise, mended, read
 
 
 def read_for(
@@ -32,6 +32,12 @@ def read_for(
         return read(path, by_name, progress=progress)
     except InputError:
         return found
+
+
+def as_learnt(trajectories: Trajectories, model: Model) -> Trajectories:
+    """With outliers where their neighbours are, if the model learnt from its own data so."""
+    mends = model.manifest.settings.get("outliers") == "mend"
+    return mended(trajectories, estimate_noise(trajectories)) if mends else trajectories
 
 
 def matching(trajectories: Trajectories, model: Model, path: Path) -> Trajectories:

@@ -18,9 +18,10 @@ from jaxtyping import Float64
 from wgfinn._errors import InputError
 from wgfinn._types import Array, Float
 from wgfinn.artefact import Model
-from wgfinn.data import Run, Trajectories, estimate_noise
+from wgfinn.data import Run, Trajectories, estimate_noise, part_changed
 from wgfinn.evaluate import (
     ThermodynamicChecks,
+    as_learnt,
     has_thermodynamics,
     natural_variations,
     simulate_runs,
@@ -151,6 +152,8 @@ class ReportData:
     n_samples: int
     missing: int
     """Values (one state at one time) that were not measured."""
+    mended: float
+    """Which part of the measurements are outliers, and stand where their neighbours are."""
     error: float
     """Mean over runs and states; infinite where a rollout diverged."""
     median_error: float
@@ -179,6 +182,7 @@ def report_data(
     """All numbers of a report. Facts are over all runs; no more than `max_runs` of them can be looked at singly."""
     if max_runs < 1:
         raise InputError(f"a report shows at least one run, but was asked for {max_runs}.")
+    measured, trajectories = trajectories, as_learnt(trajectories, model)
     with jax.enable_x64(True):
         field = model.field()
         predicted = predict(field, trajectories, integrator)
@@ -204,6 +208,7 @@ def report_data(
         n_runs=len(trajectories),
         n_samples=sum(run.t.size for run in trajectories.runs),
         missing=sum(int(np.sum(~np.isfinite(run.x))) for run in trajectories.runs),
+        mended=part_changed(measured, trajectories),
         error=float(_mean(errors.reshape(1, -1), axis=1)[0]),
         median_error=_median(per_run),
         worst_run=trajectories.run_names[_worst(per_run)],
