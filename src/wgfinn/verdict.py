@@ -105,5 +105,8 @@ def judge(
     if level == "fair":
         lines.append("try more runs, what is known of the physics ([model]), or more starts (training.starts).")
     if level == "poor":
-        lines.append("try more starts (training.starts), more steps (refine.steps), or `wgfinn inspect` the data.")
+        lines.append(
+            "try more starts (training.starts), more steps (refine.steps), or `wgfinn inspect` the data. A plain network "
+            "(model.field = 'plain') tells whether it is the data or the structure that is hard."
+        )
     return Verdict(level=level, headline=headline, lines=tuple(lines), ended_at=ended_at)
