@@ -107,6 +107,6 @@ def judge(
     if level == "poor":
         lines.append(
             "try more starts (training.starts), more steps (refine.steps), or `wgfinn inspect` the data. A plain network "
-            "(model.field = 'plain') tells whether it is the data or the structure that is hard."
+            "(model.field = 'plain') tells whether the data are hard or the structure is."
         )
     return Verdict(level=level, headline=headline, lines=tuple(lines), ended_at=ended_at)
