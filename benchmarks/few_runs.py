@@ -29,6 +29,7 @@ SETTINGS = {
     "no decay": {"training": {"decays": [0.0]}},
     "not confined": {"model": {"confined": False}},
     "with an entropy": {"model": {"entropy": "neural"}},
+    "without an entropy": {"model": {"entropy": "none"}},
     "with a bath": {"model": {"entropy": "bath"}},
 }
 

@@ -106,7 +106,7 @@ def judge(
         lines.append("try more runs, what is known of the physics ([model]), or more starts (training.starts).")
     if level == "poor":
         lines.append(
-            "try more starts (training.starts), more steps (refine.steps), or `wgfinn inspect` the data. A plain network "
-            "(model.field = 'plain') tells whether the data are hard or the structure is."
+            "try more starts (training.starts), more steps (refine.steps), or `wgfinn inspect` the data. A plain "
+            "network (model.field = 'plain') tells whether the data are hard or the structure is."
         )
     return Verdict(level=level, headline=headline, lines=tuple(lines), ended_at=ended_at)
