@@ -469,6 +469,7 @@ def test_a_verdict_names_heat_that_was_not_measured(entropy, misfit, told):
         Misfit(np.full(3, misfit), np.ones(3)), some_runs(3), np.full(3, 0.2), held_out=True, entropy=entropy
     )
     assert told is any("the heat was not measured" in line for line in verdict.lines)
+    assert (entropy == "neural" and told) is any("if nothing rubs" in line for line in verdict.lines)
 
 
 def test_a_verdict_on_one_run():

@@ -23,6 +23,10 @@ _FORMS = {
     "bath": "learnt as open: the energy of the states falls, and the heat goes into surroundings that are no states.",
 }
 
+_NOTHING_RUBS = (
+    "if nothing rubs, learn without an entropy (model.entropy = 'none'): where M∇S is zero, L∇S = 0 conserves the "
+    "entropy as well, a second conserved quantity that few motions have."
+)
 _UNMEASURED_HEAT = (
     "if something rubs and the heat was not measured: measure the state that takes it up as well (a temperature, an "
     "internal energy), or let it go into surroundings (model.entropy = 'bath')."
@@ -98,9 +102,12 @@ def judge(
         )
     if ended_at is not None:
         lines.append(f"the training ended at step {ended_at} by itself: these runs were not predicted any better.")
-    if isinstance(entropy, str) and entropy in _FORMS:
-        lines.append(_FORMS[entropy])
-    if (entropy == "none" and level != "good") or (entropy != "bath" and level == "poor"):
+    form = entropy if isinstance(entropy, str) else "known"
+    if form in _FORMS:
+        lines.append(_FORMS[form])
+    if form == "neural" and level == "poor":
+        lines.append(_NOTHING_RUBS)
+    if (form == "none" and level != "good") or (form != "bath" and level == "poor"):
         lines.append(_UNMEASURED_HEAT)
     if level == "fair":
         lines.append("try more runs, what is known of the physics ([model]), or more starts (training.starts).")
