@@ -103,7 +103,11 @@ def bounds(field, x, p):
 
 
 def norms(rows):
-    return np.sqrt(np.sum(np.asarray(rows, np.float64) ** 2, axis=-1))
+    """Also of numbers whose squares are too small to be told from zero, as gradients of saturated networks are."""
+    rows = np.asarray(rows, np.float64)
+    largest = np.max(np.abs(rows), axis=-1)
+    unit = np.where(largest > 0, largest, 1.0)
+    return largest * np.sqrt(np.sum((rows / unit[..., None]) ** 2, axis=-1))
 
 
 def in_double(tree):
